@@ -34,6 +34,14 @@ ci:
 sim *arguments:
     cargo run --release --package simulator -- {{arguments}}
 
+# Try jobs with hostile strings against the list of an agent's requests to the Docker Engine.
+engine-requests seconds='3600':
+    ENGINE_REQUESTS_SECONDS={{seconds}} cargo test -p compute-agent --lib -- --nocapture every_string_of_a_job
+
+# Run the hostile namespaces against a good one for this many seconds.
+test-neighbours seconds='300':
+    NEIGHBOURS_SECONDS={{seconds}} cargo test --workspace --test neighbours -- --nocapture
+
 # Run the failpoint and chaos tests at full length; CHAOS_DOCKER_RESTART='service docker restart' includes the Docker Engine.
 chaos seconds='600':
     CHAOS_SECONDS={{seconds}} cargo test --workspace --test it -- --nocapture --include-ignored --test-threads=1 failpoints:: chaos::

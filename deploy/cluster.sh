@@ -7,14 +7,14 @@ usage() {
 Usage: deploy/cluster.sh up [--metrics] | down | COMPOSE-COMMAND...
 
   up          start the cluster, wait until every node has joined, and say how to sign in;
-              --metrics adds Prometheus
+              --metrics adds Prometheus and Grafana
   down        stop the cluster, and remove its tasks, data, tokens and network
   ps, logs …  any other docker compose command, on this cluster
 
 Environment variables, with their defaults: CLUSTER_NAME (jobs), CLUSTER_PORT (1234),
 CLUSTER_IMAGE (job-orchestrator:latest, which `just image` builds), CLUSTER_NODE_TTL (30),
-CLUSTER_METRICS_PORT (9090), CLUSTER_SOCKET (/var/run/docker.sock), and CLUSTER_FILES
-(target/cluster/jobs of this checkout), for the CA and the tokens.
+CLUSTER_METRICS_PORT (9090), CLUSTER_GRAFANA_PORT (3000), CLUSTER_SOCKET (/var/run/docker.sock),
+and CLUSTER_FILES (target/cluster/jobs of this checkout), for the CA and the tokens.
 TEXT
 }
 
@@ -58,15 +58,16 @@ keep_files() {
     ca=$(docker logs "$container" 2>&1 | sed -n 's/.* ca=\([0-9a-f]\{64\}\).*/\1/p' | tail -n 1)
 }
 
-# Prometheus has a token of its own. Its user is not the one who runs this: the directory keeps
+# Prometheus has a separate token. Its user is not the one who runs this: the directory keeps
 # others out, not the mode of the file.
 metrics() {
-    if ! [ -s "$files/prometheus.token" ]; then
-        token=$(jobctl token create prometheus --role operator)
+    # One of an earlier release is an operator's, which agents refuse.
+    if ! grep -q '^jm1_' "$files/prometheus.token" 2>/dev/null; then
+        token=$(jobctl token create prometheus --role monitor)
         echo "$token" >"$files/prometheus.token"
     fi
     chmod 0644 "$files/prometheus.token"
-    compose --profile metrics up -d prometheus
+    compose --profile metrics up -d prometheus grafana
 }
 
 up() {

@@ -165,7 +165,7 @@ if [ $services = yes ] && [ -n "$daemons" ]; then
             kept_settings "$name"
         else
             # It may hold passwords; the daemon's group gets it below, or after a package's installation.
-            # Half a file would be kept by the next installation, and ask nobody for credentials.
+            # Half a file would be kept by the next installation, which would then ask no one for credentials.
             install -m 0640 /dev/null "$destdir/etc/$name/.$name.toml.new"
             settings "$name" >"$destdir/etc/$name/.$name.toml.new"
             mv "$destdir/etc/$name/.$name.toml.new" "$destdir/etc/$name/$name.toml"

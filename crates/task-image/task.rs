@@ -30,6 +30,7 @@ const USAGE: &str = "usage: task SUBCOMMAND
   burn SECONDS                 keep one core busy
   lines COUNT [stdout|stderr|both] [INTERVAL_MS]
   wide COUNT WIDTH             print lines padded by WIDTH characters to both streams
+  stream LINES WIDTH TIMES INTERVAL_MS  print LINES lines of WIDTH bytes each time
   binary                       print every byte once, without a line end
   bytes COUNT [stdout|stderr]  print COUNT bytes, without a line end
   net                          print the names of the network interfaces
@@ -113,12 +114,23 @@ fn run(arguments: &[String]) -> Outcome {
         ["memory", megabytes] => fill_memory(megabytes.parse()?, Duration::ZERO),
         ["memory", megabytes, seconds] => fill_memory(megabytes.parse()?, duration(seconds)?),
         ["burn", seconds] => burn(duration(seconds)?),
+        ["work", megabytes, seconds] => work(megabytes.parse()?, duration(seconds)?),
         ["lines", count] => print_lines(count.parse()?, "stdout", Duration::ZERO)?,
         ["lines", count, stream] => print_lines(count.parse()?, stream, Duration::ZERO)?,
         ["lines", count, stream, interval_ms] => {
             print_lines(count.parse()?, stream, Duration::from_millis(interval_ms.parse()?))?;
         }
         ["wide", count, width] => print_wide_lines(count.parse()?, width.parse()?)?,
+        ["stream", lines, width, times, interval_ms] => {
+            let mut line = "x".repeat(width.parse::<usize>()?.saturating_sub(1));
+            line.push('\n');
+            let piece = line.repeat(lines.parse()?);
+            let (begin, interval) = (Instant::now(), Duration::from_millis(interval_ms.parse()?));
+            for time in 1..=times.parse::<u32>()? {
+                io::stdout().write_all(piece.as_bytes())?;
+                thread::sleep((interval * time).saturating_sub(begin.elapsed()));
+            }
+        }
         ["binary"] => {
             let every_byte: Vec<u8> = (0..=255).collect();
             io::stdout().write_all(&every_byte)?;
@@ -195,14 +207,21 @@ fn burn(how_long: Duration) {
 }
 
 fn fill_memory(megabytes: usize, hold: Duration) {
-    let mut held = Vec::new();
-    for _ in 0..megabytes {
-        // Writes to the memory, since the kernel allocates pages lazily.
-        held.push(std::hint::black_box(vec![0xa5_u8; 1 << 20]));
-    }
+    let held = filled(megabytes);
     println!("filled {megabytes} MB");
     thread::sleep(hold);
     drop(held);
+}
+
+/// Uses a processor and memory.
+fn work(megabytes: usize, how_long: Duration) {
+    let _held = filled(megabytes);
+    burn(how_long);
+}
+
+fn filled(megabytes: usize) -> Vec<Vec<u8>> {
+    // Writes to the memory, since the kernel allocates pages lazily.
+    (0..megabytes).map(|_| std::hint::black_box(vec![0xa5_u8; 1 << 20])).collect()
 }
 
 fn fill_file(path: &str, megabytes: usize, hold: Duration) -> Result<(), String> {

@@ -63,6 +63,35 @@ export interface Execution {
   ModifyTime: number;
 }
 
+/** CPU and memory over time: mean cores and most bytes of each step. */
+export interface UsageCurve {
+  BeginTime: number;
+  EndTime: number;
+  /** Seconds. */
+  Step: number;
+  CPU: number[];
+  Memory: number[];
+}
+
+export interface NodeCurve {
+  Used: UsageCurve;
+  AllocatedCPU: number[];
+  AllocatedMemory: number[];
+}
+
+/** What is answered of an execution or a job. */
+export interface UsageAnswer {
+  Curve: UsageCurve | null;
+  Allocated: Resources;
+  /** Of an execution whether its node answered, of a job how many did. */
+  Answered: boolean | number;
+  Running?: boolean;
+  Nodes: number;
+  Measured?: number;
+  More?: boolean;
+  Executions?: { ExecutionID: string; Index: number; Curve: UsageCurve }[];
+}
+
 export interface HistoryEvent {
   Type: string;
   JobID: string;
@@ -71,6 +100,9 @@ export interface HistoryEvent {
   JobState: { Previous: string; New: string } | null;
   ExecutionState: { Previous: number; New: number } | null;
   NodeState?: { Previous: string; New: string };
+  JobName?: string;
+  Index?: number;
+  NodeName?: string;
   NewRevision: number;
   Comment: string;
   Time: string;
@@ -78,6 +110,7 @@ export interface HistoryEvent {
 
 export interface NodeRecord {
   PeerInfo: { ID: string; Addrs: string[] };
+  Name: string;
   NodeType: string;
   Labels: Record<string, string>;
   ComputeNodeInfo: {
@@ -105,10 +138,27 @@ export interface NodeVerdict {
   Reason: string;
 }
 
+/** Nodes that do not take an execution now, for one reason. */
+export interface ReasonGroup {
+  Reason: string;
+  Nodes: number;
+  NodeIDs: string[];
+  Message: string;
+  Asked?: number;
+  Largest?: number;
+  Free?: number;
+  Key?: string;
+  Wanted?: string;
+  Found?: string[];
+}
+
 export interface Explanation {
   JobID: string;
   State: string;
   Message: string;
+  Title: string;
+  Hopeless: boolean;
+  Groups: ReasonGroup[];
   Executions: Counts;
   Waiting: null | {
     Since: string;
@@ -176,6 +226,8 @@ export interface Permissions {
   Networks?: string[];
   Sources?: string[];
   Publishers?: string[];
+  Registries?: string[];
+  Capabilities?: boolean;
 }
 
 export interface Namespace {
@@ -212,6 +264,7 @@ export interface NodeToken {
 }
 
 export interface AuditRecord {
+  Chain: "changes" | "rest";
   Sequence: number;
   Time: string;
   User: string;
@@ -235,8 +288,15 @@ export interface Change {
   cluster: boolean;
 }
 
+/** What a visit leaves for the reader who comes back to it. */
+export interface Kept {
+  scroll: number;
+  rows: number;
+}
+
 /** One visit of a route; `signal` aborts when the reader leaves it. */
 export interface Visit {
+  kept: Kept;
   path: string;
   params: Record<string, string>;
   query: URLSearchParams;

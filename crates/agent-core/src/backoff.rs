@@ -1,4 +1,7 @@
 //! Delays between attempts of something that keeps failing.
+//!
+//! Rejected: the crate `backon`, which sleeps and draws its jitter itself. The session runs in the
+//! simulator too, in virtual time and with the randomness of a seed.
 
 use core::time::Duration;
 

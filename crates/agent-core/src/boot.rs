@@ -21,7 +21,7 @@ pub struct BootId(u128);
 // === impl BootId ===
 
 impl BootId {
-    /// A boot that nobody noted: it differs from no other, so that no reboot is assumed.
+    /// A boot that was not noted: it differs from no other, so that no reboot is assumed.
     pub const UNKNOWN: Self = Self(0);
 
     pub const fn from_number(number: u128) -> Self {

@@ -33,7 +33,7 @@ use api_types::{ExecutionId, Timestamp};
 use crate::boot::Now;
 
 pub use event::{Collected, Effect, Event, Exit, Failure, Publishing};
-pub use phase::{Outcome, Phase, StopReason};
+pub use phase::{Outcome, Phase, Remains, StopReason};
 pub use verdict::Verdict;
 
 pub use api_types::execution::NO_EXIT_CODE;
@@ -116,7 +116,7 @@ impl Execution {
             }
             Phase::Starting { .. } => vec![Effect::Start],
             Phase::Overtaken { .. } => self.start_given_up(),
-            // Its process ended with the machine, before any deadline that has passed meanwhile.
+            // Its process ended with the machine, before any deadline that has passed since.
             Phase::Running { boot_id, .. } if boot_id.differs_from(now.boot_id) => {
                 vec![Effect::Watch { deadline: None }]
             }
@@ -139,7 +139,9 @@ impl Execution {
             }
             Event::Progress { message } => self.progressed(&message),
             Event::Prepared => self.prepared(now),
-            Event::Started { at } => self.started(at, now),
+            Event::Started { at, remark } => {
+                self.started(at, remark.as_deref().unwrap_or_default(), now)
+            }
             Event::StartGivenUp => self.start_given_up(),
             Event::TimedOut => self.made_to_end(StopReason::ExecutionTimeout),
             Event::Overfull(failure) => self.made_to_end(StopReason::Overfull(failure)),
@@ -237,14 +239,14 @@ impl Execution {
 
     /// Starting => Running; Overtaken => Stopping.
     ///
-    /// An engine tells when it has started what an earlier agent asked for by the wall clock, which
-    /// may have been set since.
-    fn started(&mut self, at: Timestamp, now: Now) -> Vec<Effect> {
+    /// The engine reports start times by the wall clock, which may have been set since an earlier
+    /// agent asked for the start.
+    fn started(&mut self, at: Timestamp, remark: &str, now: Now) -> Vec<Effect> {
         match &self.phase {
             Phase::Starting { boot_id, since } => {
                 let at = at.min(now.time).max(*since);
                 self.phase = Phase::Running { started_at: at, boot_id: *boot_id };
-                vec![self.report(ComputeState::BidAccepted, ""), self.watch(at)]
+                vec![self.report(ComputeState::BidAccepted, remark), self.watch(at)]
             }
             Phase::Overtaken { message } => {
                 let reason = StopReason::NoLongerWanted { message: message.clone() };
@@ -265,8 +267,8 @@ impl Execution {
         }
     }
 
-    /// Overtaken => Stopping: nobody knows whether the process runs, and stopping and waiting covers
-    /// both cases.
+    /// Overtaken => Stopping: it is unknown whether the process runs, and stopping and waiting
+    /// covers both cases.
     fn start_given_up(&mut self) -> Vec<Effect> {
         match &self.phase {
             Phase::Overtaken { message } => {
@@ -303,9 +305,10 @@ impl Execution {
         }
     }
 
-    /// Repeats the outcome for an orchestrator that acknowledged it and no longer knows it. What the
-    /// task printed went with the first report only.
-    pub fn repeat_outcome(&mut self) -> Vec<Effect> {
+    /// Repeats what an orchestrator acknowledged and no longer knows, since its state was restored from
+    /// a backup. `known` is the last state that it knows. What the task printed went with the first
+    /// report only.
+    pub fn repeat(&mut self, known: ComputeState) -> Vec<Effect> {
         match &self.phase {
             Phase::Done { state, message, outcome, .. } => {
                 let (state, message) = (*state, message.clone());
@@ -317,11 +320,25 @@ impl Execution {
             | Phase::Preparing
             | Phase::Withdrawing { .. }
             | Phase::Starting { .. }
-            | Phase::Overtaken { .. }
-            | Phase::Running { .. }
-            | Phase::Stopping { .. }
-            | Phase::Collecting { .. } => Vec::new(),
+            | Phase::Overtaken { .. } => self.repeat_state(known, false),
+            Phase::Running { .. } | Phase::Stopping { .. } => self.repeat_state(known, true),
+            Phase::Collecting { .. } => {
+                let mut effects = self.repeat_state(known, true);
+                if !effects.is_empty() && self.leaves_results() {
+                    effects.push(self.report_process_ended());
+                }
+                effects
+            }
         }
+    }
+
+    /// The state of an execution that has not ended, unless it is known.
+    fn repeat_state(&mut self, known: ComputeState, has_started: bool) -> Vec<Effect> {
+        let state = match has_started {
+            true => ComputeState::BidAccepted,
+            false => ComputeState::AskForBidAccepted,
+        };
+        if known < state { vec![self.report(state, "")] } else { Vec::new() }
     }
 
     fn watch(&self, started_at: Timestamp) -> Effect {

@@ -5,9 +5,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use api_types::ExecutionId;
 use api_types::engine::EngineType;
 use api_types::protocol::{Acknowledgement, Report, Work};
+use api_types::{ExecutionId, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::execution::Execution;
 
@@ -17,6 +18,7 @@ pub struct Contents {
     pub executions: Vec<Execution>,
     /// Unacknowledged reports, in the order in which they were made.
     pub reports: Vec<StoredReport>,
+    pub ends: Ends,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +28,18 @@ pub struct StoredReport {
     pub report: Report,
     /// The report as it is stored; its size approximates its share of a batch.
     pub json: String,
+}
+
+/// How the agents on this ledger ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ends {
+    /// An agent runs, or has ended without a stop.
+    pub is_open: bool,
+    /// When agents started whose predecessor had ended without a stop.
+    pub unstopped: Vec<Timestamp>,
+    /// The execution whose steps run, while all others wait.
+    pub alone: Option<ExecutionId>,
 }
 
 /// The changes of one commit.
@@ -38,6 +52,7 @@ pub struct Batch {
     pub reports: Vec<StoredReport>,
     pub acknowledged: Vec<Acknowledgement>,
     pub forgotten: Vec<ExecutionId>,
+    pub ends: Option<Ends>,
 }
 
 // === impl Contents ===
@@ -66,6 +81,9 @@ impl Contents {
         };
         self.reports.retain(|stored| !acknowledged(&stored.report));
         self.reports.extend(batch.reports.iter().cloned());
+        if let Some(ends) = &batch.ends {
+            self.ends.clone_from(ends);
+        }
     }
 }
 
@@ -78,5 +96,6 @@ impl Batch {
             && self.reports.is_empty()
             && self.acknowledged.is_empty()
             && self.forgotten.is_empty()
+            && self.ends.is_none()
     }
 }

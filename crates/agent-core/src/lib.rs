@@ -18,5 +18,5 @@ pub mod session;
 
 pub use boot::{BootId, Now};
 pub use execution::Execution;
-pub use ledger::{Batch, Contents, StoredReport};
+pub use ledger::{Batch, Contents, Ends, StoredReport};
 pub use node_state::NodeState;

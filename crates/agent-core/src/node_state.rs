@@ -4,10 +4,12 @@
 //! changes are committed. The supervisor runs it against the real ledger and the real engines; the
 //! simulator runs it with crashes between any two steps.
 //!
-//! An execution takes a few hundred bytes here besides its specification, which a finished one does
+//! An execution takes a few hundred bytes here plus its specification, which a finished one does
 //! not keep; the number of finished ones is bounded ([`Finished`]).
 
+mod caution;
 mod finished;
+mod limits;
 mod queries;
 mod reconcile;
 mod slot;
@@ -19,11 +21,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::protocol::{Acknowledgement, Assignment, FailureCause, Report, Work};
-use api_types::quantity::Resources;
 use api_types::{ExecutionId, Timestamp};
 use tracing::{debug, info, warn};
 
@@ -31,7 +31,9 @@ use crate::boot::Now;
 use crate::execution::{Decline, Effect, Event, Execution, Phase};
 use crate::ledger::Contents;
 
+use caution::Caution;
 use finished::Finished;
+pub use limits::Limits;
 pub use queries::{Found, Usage};
 use slot::Slot;
 pub use turn::Turn;
@@ -44,17 +46,10 @@ pub struct NodeState {
     /// Reports about executions that this node never had, until they are acknowledged.
     unknown_executions: BTreeSet<ExecutionId>,
     unwritten: Unwritten,
+    caution: Caution,
     /// Position of the next report.
     next_position: u64,
     limits: Limits,
-}
-
-/// The limits and properties of this node.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    pub capacity: Resources,
-    /// How long the node remembers a finished execution.
-    pub retain: Duration,
 }
 
 /// Whether this node can run an offered task; otherwise the reason.
@@ -96,14 +91,37 @@ impl NodeState {
             finished.enter(slot);
         }
         let unwritten = Unwritten::default();
-        Self { table, finished, unknown_executions, unwritten, next_position, limits }
+        let caution = Caution::new(contents.ends.clone());
+        Self { table, finished, unknown_executions, unwritten, caution, next_position, limits }
+    }
+
+    /// An agent starts: it notes how its predecessor ended, and gives up the execution that ended
+    /// it, if so. To be called before [`resume`](Self::resume).
+    pub fn open(&mut self, now: Now, turn: &mut Turn) {
+        let Some((id, ends)) = self.caution.open(now.time) else { return };
+        let Some(slot) = self.table.get_mut(&id) else { return };
+        warn!(execution = %id, ends, "giving up an execution: the agent ended while it handled it alone");
+        let effects = slot.execution.give_up(ends, now.time);
+        if !effects.is_empty() {
+            self.take_effects(id, effects, turn);
+        }
+    }
+
+    /// The agent stops in order.
+    pub fn stop(&mut self) {
+        self.caution.close();
     }
 
     /// Resumes interrupted steps after a restart.
     pub fn resume(&mut self, now: Now, turn: &mut Turn) {
-        let mut ids: Vec<_> = self.table.keys().copied().collect();
+        if self.caution.is_one_by_one() {
+            warn!("earlier agents ended without a stop: resuming one execution at a time");
+        }
+        let executions = self.table.values().map(|slot| &slot.execution);
+        let mut ids: Vec<_> =
+            executions.map(|execution| (caution::rank(&execution.phase), execution.id)).collect();
         ids.sort_unstable();
-        for id in ids {
+        for (_, id) in ids {
             let Some(slot) = self.table.get_mut(&id) else { continue };
             let before = slot.execution.phase.word();
             let effects = slot.execution.resume(now);
@@ -133,7 +151,13 @@ impl NodeState {
     /// existing commit, or any commit if the turn `settles` everything.
     pub fn close(&mut self, now: Timestamp, settles: bool, turn: &mut Turn) {
         self.retire(now, turn);
-        if settles || turn.is_written() {
+        let table = &self.table;
+        let phase = |id| table.get(&id).map(|slot| &slot.execution.phase);
+        if let Some((id, effects)) = self.caution.proceed(now, phase) {
+            turn.effects.extend(effects.into_iter().map(|effect| (id, effect)));
+        }
+        turn.batch.ends = self.caution.take_record();
+        if settles || turn.is_written() || self.caution.is_alert(now) {
             turn.touched.append(&mut self.unwritten.executions);
             turn.batch.acknowledged.append(&mut self.unwritten.acknowledged);
         }
@@ -165,15 +189,18 @@ impl NodeState {
             self.event(id, Event::Desired { state: DesiredState::Stopped, message }, now, turn);
         }
         for assignment in assignments {
-            let id = assignment.execution_id;
+            let (id, known) = (assignment.execution_id, assignment.compute_state);
+            let was_held = self.table.contains_key(&id);
             self.assign(assignment, admit, now, turn);
             if let Some(slot) = self.table.get_mut(&id)
-                && slot.execution.phase.is_done()
+                && was_held
                 && slot.unacknowledged == 0
                 && slot.acknowledged_at < as_of
             {
-                let effects = slot.execution.repeat_outcome();
-                self.take_effects(id, effects, turn);
+                let effects = slot.execution.repeat(known);
+                if !effects.is_empty() {
+                    self.take_effects(id, effects, turn);
+                }
             }
         }
     }
@@ -278,7 +305,10 @@ impl NodeState {
         for effect in effects {
             match effect {
                 Effect::Report(report) => self.store_report(*report, turn),
-                other => turn.effects.push((id, other)),
+                other => {
+                    let released = self.caution.release(id, other);
+                    turn.effects.extend(released.map(|effect| (id, effect)));
+                }
             }
         }
     }
@@ -307,9 +337,9 @@ impl NodeState {
         self.unwritten.acknowledged.extend(acknowledged);
     }
 
-    /// Forgets finished executions that exceed the retention time or number.
+    /// Forgets finished executions that exceed the retention time, number or bytes.
     fn retire(&mut self, now: Timestamp, turn: &mut Turn) {
-        while let Some(id) = self.finished.take_expired(now, self.limits.retain) {
+        while let Some(id) = self.finished.take_expired(now, &self.limits) {
             self.table.remove(&id);
             turn.batch.forgotten.push(id);
         }

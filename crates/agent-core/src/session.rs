@@ -6,7 +6,7 @@
 //! | machine | decides | driven by |
 //! |---|---|---|
 //! | [`Joining`] | when to join, and when to join again | the agent's main task |
-//! | [`Pace`] | when to send heartbeats, and for how long to wait for each answer | a thread of its own |
+//! | [`Pace`] | when to send heartbeats, and for how long to wait for each answer | a separate thread |
 //! | [`Follower`] | what the lines of the assignments stream mean, and when to open another stream | the agent's main task |
 //! | [`Outbox`] | which reports go out together, what removes them, and when to repeat them | a task that outlives sessions |
 //!
@@ -18,28 +18,16 @@ mod follower;
 mod joining;
 mod outbox;
 mod pace;
+mod retries;
 mod state;
 
-use core::time::Duration;
-
 use api_types::Code;
-
-use crate::backoff::Backoff;
 
 pub use follower::{Followed, Follower, SILENCE, Violation};
 pub use joining::{Joining, SessionEnd};
 pub use outbox::{Acknowledged, Outbox};
 pub use pace::Pace;
 pub use state::SessionState;
-
-/// Delays between attempts to reach the orchestrator. The longest is short, so that nodes reconnect
-/// to a restarted orchestrator before it considers them lost.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_LONGEST: Duration = Duration::from_secs(5);
-
-fn retries() -> Backoff {
-    Backoff::new(RETRY_FIRST, RETRY_LONGEST)
-}
 
 /// Whether a refusal with this code means that the session is over and the node has to join again.
 pub fn ends_session(code: Code) -> bool {

@@ -4,9 +4,9 @@ use std::fmt::Display;
 
 use api_types::access::{
     CreateToken, CreatedToken, DescribeNamespace, ExchangeIdToken, Identity, ListNamespaces,
-    ListTokens, Namespace, PutNamespace, RevokedToken, SignInMethods, Token,
+    ListTokens, Namespace, PutNamespace, RevokedToken, RevokedTokens, SignInMethods, Token,
 };
-use api_types::audit::ListAudit;
+use api_types::audit::{AuditChain, ListAudit};
 use api_types::credential::{Credential, DescribeCredential, ListCredentials, PutCredential};
 use api_types::key::{Key, KeyPurpose, ListKeys, RotateKey};
 use api_types::routes;
@@ -22,6 +22,8 @@ use crate::query::Pairs;
 /// Selects records of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditQuery {
+    /// That of changes unless it is set.
+    pub chain: Option<AuditChain>,
     pub user: Option<String>,
     pub operation: Option<String>,
     /// Unix seconds or RFC 3339.
@@ -35,6 +37,7 @@ impl Client {
     /// `GET /audit`.
     pub async fn list_audit(&self, query: &AuditQuery) -> Result<ListAudit, ClientError> {
         let pairs = Pairs::default()
+            .add("chain", query.chain)
             .add("user", query.user.as_ref())
             .add("operation", query.operation.as_ref())
             .add("since", query.since.as_ref())
@@ -83,11 +86,24 @@ impl Client {
         self.call(Method::POST, routes::TOKENS).json(token).send().await
     }
 
-    /// `DELETE /tokens/:id`; returns the token as it was.
-    pub async fn revoke_token(&self, id: impl Display) -> Result<Token, ClientError> {
+    /// `DELETE /tokens/:id`; returns the token as it was, and those that it made, which end too if
+    /// `descendants` says so.
+    pub async fn revoke_token(
+        &self,
+        id: impl Display,
+        descendants: bool,
+    ) -> Result<RevokedToken, ClientError> {
         let path = routes::fill(routes::TOKEN, segment(id));
-        let response: RevokedToken = self.call(Method::DELETE, &path).send().await?;
-        Ok(response.token)
+        let pairs = Pairs::default().add_flag("descendants", descendants);
+        self.call(Method::DELETE, &path).query(&pairs.0).send().await
+    }
+
+    /// `DELETE /tokens`: all tokens of a person who signed in at an issuer.
+    pub async fn revoke_tokens_of(&self, subject: &str) -> Result<Vec<Token>, ClientError> {
+        let pairs = Pairs::default().add("subject", Some(&subject));
+        let call = self.call(Method::DELETE, routes::TOKENS).query(&pairs.0);
+        let response: RevokedTokens = call.send().await?;
+        Ok(response.tokens)
     }
 
     /// `GET /namespaces`.

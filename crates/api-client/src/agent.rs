@@ -24,6 +24,9 @@ pub struct LogsQuery {
     pub stream: Option<String>,
 }
 
+/// Rows of a page: as many as an agent sends.
+const LARGEST_PAGE: u32 = 1000;
+
 impl Client {
     /// `GET /api/v1/agent/alive`.
     pub async fn alive(&self) -> Result<Alive, ClientError> {
@@ -40,10 +43,21 @@ impl Client {
         self.get(routes::AGENT_NODE).send().await
     }
 
-    /// `GET /api/v1/agent/executions`; only agents serve it and the two operations below.
+    /// `GET /api/v1/agent/executions`, all pages; only agents serve it and the two operations below.
     pub async fn agent_executions(&self) -> Result<Vec<LocalExecution>, ClientError> {
-        let response: ListLocalExecutions = self.get(routes::AGENT_EXECUTIONS).send().await?;
-        Ok(response.executions)
+        let mut executions = Vec::new();
+        let mut next_token = None;
+        loop {
+            let pairs =
+                Pairs::default().add("limit", Some(LARGEST_PAGE)).add("next_token", next_token);
+            let page: ListLocalExecutions =
+                self.get(routes::AGENT_EXECUTIONS).query(&pairs.0).send().await?;
+            executions.extend(page.executions);
+            if page.next_token.is_empty() {
+                return Ok(executions);
+            }
+            next_token = Some(page.next_token);
+        }
     }
 
     /// `GET /api/v1/agent/executions/:id`.

@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use api_types::ApiError;
+use api_types::text::unparsed_url;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
@@ -13,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{ClientError, InvalidBaseUrl, reason};
 use crate::options::{Credentials, Identity, Options, Trust};
-use crate::tls;
+use crate::{proxy, tls};
 
 /// Time limit for opening a connection; beyond it the service counts as unreachable.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,6 +45,8 @@ pub struct Client {
     /// Without a trailing slash.
     base_url: String,
     options: Arc<Options>,
+    /// Through which requests go, if any.
+    proxy: Option<Arc<str>>,
 }
 
 /// A request before it is sent, with its name for error messages.
@@ -59,6 +62,7 @@ pub(crate) struct Call<'a> {
 pub(crate) struct ErrorContext {
     operation: String,
     base_url: String,
+    proxy: Option<Arc<str>>,
 }
 
 // === impl Client ===
@@ -71,23 +75,39 @@ impl Client {
 
     /// Makes a client with these options; sends nothing.
     pub fn with(options: Options) -> Result<Self, InvalidBaseUrl> {
-        let http = connections(&options)?;
+        let (http, proxy) = connections(&options)?;
         let base_url = options.base_url.trim_end_matches('/').to_owned();
-        Ok(Self { http: Arc::new(RwLock::new(http)), base_url, options: Arc::new(options) })
+        let (http, options) = (Arc::new(RwLock::new(http)), Arc::new(options));
+        Ok(Self { http, base_url, options, proxy: proxy.map(Arc::from) })
     }
 
     /// Opens new connections of this client and of its clones with another identity, to servers of
     /// this CA, in PEM; requests in progress end on their own connections.
     pub fn replace_identity(&self, identity: Identity, ca: String) -> Result<(), InvalidBaseUrl> {
         let (trust, credentials) = (Trust::Authority(ca), Credentials::Agent(Some(identity)));
-        let http =
-            connections(&Options { base_url: self.options.base_url.clone(), trust, credentials })?;
+        let Options { base_url, proxy, .. } = &*self.options;
+        let (base_url, proxy) = (base_url.clone(), *proxy);
+        let (http, _) = connections(&Options { base_url, trust, credentials, proxy })?;
         *self.http.write().unwrap_or_else(PoisonError::into_inner) = http;
         Ok(())
     }
 
     pub fn base_url(&self) -> &str {
         &self.base_url
+    }
+
+    /// The base URL for messages: without a user and password.
+    fn shown_url(&self) -> String {
+        if !self.base_url.contains('@') {
+            return self.base_url.clone();
+        }
+        let Ok(mut url) = reqwest::Url::parse(&self.base_url) else {
+            return unparsed_url(&self.base_url);
+        };
+        // Only a URL without a host refuses, and that has neither.
+        let _ = url.set_password(None);
+        let _ = url.set_username("***");
+        url.as_str().trim_end_matches('/').to_owned()
     }
 
     pub(crate) fn call(&self, method: Method, path: &str) -> Call<'_> {
@@ -108,9 +128,9 @@ impl Client {
     }
 }
 
-/// The connections of a client with these options.
-fn connections(options: &Options) -> Result<reqwest::Client, InvalidBaseUrl> {
-    let invalid = |reason: String| InvalidBaseUrl { url: options.base_url.clone(), reason };
+/// The connections of a client with these options, and the proxy that they use.
+fn connections(options: &Options) -> Result<(reqwest::Client, Option<String>), InvalidBaseUrl> {
+    let invalid = |reason: String| InvalidBaseUrl { url: unparsed_url(&options.base_url), reason };
     let url = reqwest::Url::parse(&options.base_url).map_err(|error| invalid(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(invalid("it must begin with http:// or https:// and a host".to_owned()));
@@ -148,7 +168,12 @@ fn connections(options: &Options) -> Result<reqwest::Client, InvalidBaseUrl> {
     {
         builder = builder.tls_backend_preconfigured(config);
     }
-    builder.build().map_err(|error| invalid(reason(&error)))
+    let proxy = proxy::of(&url, options.proxy);
+    if proxy.is_none() {
+        builder = builder.no_proxy();
+    }
+    let client = builder.build().map_err(|error| invalid(reason(&error)))?;
+    Ok((client, proxy))
 }
 
 /// Escapes a path parameter: everything but unreserved characters, so that no id can reach another
@@ -238,7 +263,11 @@ impl Call<'_> {
     }
 
     fn context(&self) -> ErrorContext {
-        ErrorContext { operation: self.operation.clone(), base_url: self.client.base_url.clone() }
+        ErrorContext {
+            operation: self.operation.clone(),
+            base_url: self.client.shown_url(),
+            proxy: self.client.proxy.clone(),
+        }
     }
 }
 
@@ -256,7 +285,15 @@ impl ErrorContext {
         ClientError::Unreachable {
             operation: self.operation.clone(),
             base_url: self.base_url.clone(),
-            reason: reason(error),
+            reason: self.through_proxy(reason(error)),
+        }
+    }
+
+    /// The reason with the proxy, which may be what does not respond.
+    fn through_proxy(&self, reason: String) -> String {
+        match &self.proxy {
+            Some(proxy) => format!("through the proxy {proxy} of the environment: {reason}"),
+            None => reason,
         }
     }
 
@@ -264,7 +301,7 @@ impl ErrorContext {
         ClientError::Protocol {
             operation: self.operation.clone(),
             base_url: self.base_url.clone(),
-            reason,
+            reason: self.through_proxy(reason),
         }
     }
 }
@@ -307,6 +344,10 @@ mod tests {
 
     #[test]
     fn a_base_url_is_checked_before_anything_is_sent() {
+        let refused = Client::new("http://u:secret@h:x/").unwrap_err();
+        assert_eq!(refused.to_string(), "'http://h…' is not a base URL: invalid port number");
+        let client = Client::new("http://u:secret@h:1/a").unwrap();
+        assert_eq!(client.shown_url(), "http://***@h:1/a");
         for url in ["", "127.0.0.1:1234", "ftp://h", "http://h?x=1", "http://h/#x"] {
             assert!(Client::new(url).is_err(), "{url}");
         }

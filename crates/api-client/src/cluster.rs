@@ -5,7 +5,8 @@ use std::fmt::Display;
 use api_types::cluster::{Cluster, ClusterLoad};
 use api_types::execution::{DescribeExecution, Execution, ListExecutions};
 use api_types::routes;
-use api_types::usage::ListUsage;
+use api_types::search::SearchResults;
+use api_types::usage::{DescribeExecutionUsage, DescribeJobUsage, DescribeNodeUsage, ListUsage};
 
 use crate::client::{Client, segment};
 use crate::error::ClientError;
@@ -39,6 +40,16 @@ impl Client {
         self.get(routes::CLUSTER).send().await
     }
 
+    /// `GET /search`: what has this text in a name, an ID or a label.
+    pub async fn search(
+        &self,
+        text: &str,
+        limit: Option<u32>,
+    ) -> Result<SearchResults, ClientError> {
+        let pairs = Pairs::default().add("text", Some(text)).add("limit", limit);
+        self.get(routes::SEARCH).query(&pairs.0).send().await
+    }
+
     /// `GET /cluster/load`, from a time on, with one sample for each `step` seconds.
     pub async fn cluster_load(
         &self,
@@ -54,6 +65,29 @@ impl Client {
         let path = routes::fill(routes::EXECUTION, segment(id));
         let response: DescribeExecution = self.get(&path).send().await?;
         Ok(response.execution)
+    }
+
+    /// `GET /executions/:id/usage`; the id may be short.
+    pub async fn execution_usage(
+        &self,
+        id: impl Display,
+    ) -> Result<DescribeExecutionUsage, ClientError> {
+        self.get(&routes::fill(routes::EXECUTION_USAGE, segment(id))).send().await
+    }
+
+    /// `GET /jobs/:id/usage`, with the curves of its first executions or without.
+    pub async fn job_usage(
+        &self,
+        id: impl Display,
+        executions: bool,
+    ) -> Result<DescribeJobUsage, ClientError> {
+        let pairs = Pairs::default().add("executions", executions.then_some("true"));
+        self.get(&routes::fill(routes::JOB_USAGE, segment(id))).query(&pairs.0).send().await
+    }
+
+    /// `GET /nodes/:id/usage`; the id may be short.
+    pub async fn node_usage(&self, id: impl Display) -> Result<DescribeNodeUsage, ClientError> {
+        self.get(&routes::fill(routes::NODE_USAGE, segment(id))).send().await
     }
 
     /// `GET /executions`: those that have not ended.

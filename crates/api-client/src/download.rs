@@ -21,11 +21,6 @@ pub struct Download {
 }
 
 impl Client {
-    /// `GET` of the base URL itself, from byte `start` if the server supports ranges.
-    pub async fn download(&self, start: u64) -> Result<Download, ClientError> {
-        self.open_download("", start).await
-    }
-
     /// `GET /executions/:id/results` from byte `start`: the archive that the execution published on
     /// its node. The id may be short.
     pub async fn execution_results(

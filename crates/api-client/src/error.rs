@@ -6,8 +6,9 @@ use api_types::{ApiError, Code};
 
 /// An unusable base URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{url}' is not a base URL: {reason}")]
+#[error("{url} is not a base URL: {reason}")]
 pub struct InvalidBaseUrl {
+    /// As far as it can have no password in it.
     pub url: String,
     pub reason: String,
 }

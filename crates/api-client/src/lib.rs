@@ -19,6 +19,7 @@ mod logs;
 mod nodes;
 mod options;
 mod protocol;
+mod proxy;
 mod query;
 mod tls;
 
@@ -33,5 +34,5 @@ pub use jobs::{ExecutionsQuery, HistoryQuery, JobsQuery, ResultsQuery};
 pub use lines::MAX_LINE_BYTES;
 pub use logs::JobLogsQuery;
 pub use nodes::{NodeHistoryQuery, NodesQuery};
-pub use options::{Credentials, Identity, Options, Trust};
+pub use options::{Credentials, Identity, Options, ProxyUse, Trust};
 pub use tls::authority_key;

@@ -23,6 +23,8 @@ pub struct JobLogsQuery {
     pub tail: Option<u64>,
     /// Both when absent.
     pub stream: Option<LogStream>,
+    /// Merge the output of several executions by time.
+    pub by_time: bool,
     /// What was received before: executions, each with a stream and the `Offset` of its last line,
     /// like `e-….stdout.1024`, separated by commas.
     pub from: Option<String>,
@@ -63,6 +65,7 @@ impl Client {
             .add_flag("follow", query.follow)
             .add("tail", query.tail)
             .add("stream", stream)
+            .add("order", query.by_time.then_some("time"))
             .add("from", query.from.as_ref());
         self.get(&routes::fill(routes::JOB_LOGS, segment(id))).query(&pairs.0)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use api_types::history::ListHistory;
+use api_types::joining::ActedOnNode;
 use api_types::node::{
     DescribeNode, LabelNodeRequest, ListNodes, Node, NodeAction, NodeActionRequest,
 };
@@ -79,20 +80,15 @@ impl Client {
         self.get(&routes::fill(routes::NODE_HISTORY, segment(id))).query(&pairs.0).send().await
     }
 
-    /// `PUT /nodes/:id`; returns the updated node.
+    /// `PUT /nodes/:id`; returns the updated node, and the join tokens that ended with it.
     pub async fn act_on_node(
         &self,
         id: impl Display,
         action: NodeAction,
         message: &str,
-    ) -> Result<Node, ClientError> {
+    ) -> Result<ActedOnNode, ClientError> {
         let body = NodeActionRequest { action: action.to_string(), message: message.to_owned() };
-        let response: DescribeNode = self
-            .call(Method::PUT, &routes::fill(routes::NODE, segment(id)))
-            .json(&body)
-            .send()
-            .await?;
-        Ok(response.node)
+        self.call(Method::PUT, &routes::fill(routes::NODE, segment(id))).json(&body).send().await
     }
 
     /// `DELETE /nodes/:id`: deletes a disconnected node; with `now`, even if its executions are not

@@ -11,6 +11,18 @@ pub struct Options {
     pub base_url: String,
     pub trust: Trust,
     pub credentials: Credentials,
+    pub proxy: ProxyUse,
+}
+
+/// Whether requests go through a proxy. A loopback address is reached directly in any case: a proxy
+/// would look for it on its own machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProxyUse {
+    /// The one that the environment names for the URL: `http_proxy`, `https_proxy` and `all_proxy`,
+    /// except for what is in `no_proxy`.
+    #[default]
+    OfEnvironment,
+    Never,
 }
 
 /// Whose certificates a client accepts. The name in the URL is checked in any case.

@@ -47,7 +47,7 @@ impl Client {
 
     /// `GET /nodes/:id/assignments`: the stream of the node's desired state.
     ///
-    /// The stream has no timeout of its own: the caller detects a silent peer by missing
+    /// The stream has no timeout: the caller detects a silent peer by missing
     /// keep-alive lines ([`api_types::protocol::KEEP_ALIVE_SECONDS`]).
     pub async fn assignments(
         &self,

@@ -1,11 +1,12 @@
 //! Who may do what: roles, tokens, sessions of browsers, namespaces.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{UnknownWord, words};
+use crate::word::words;
+
+/// The kind of the tokens of the role `monitor`: `jm1_<id>_<secret>`. Agents refuse every other token
+/// by its kind, so that no configuration works that shows a node a token which opens anything else.
+pub const MONITOR_TOKEN: &str = "jm1";
 
 /// Stands for all namespaces.
 pub const ALL_NAMESPACES: &str = "*";
@@ -19,6 +20,8 @@ words!(
         Submitter = "submitter",
         /// Also manages tokens of its namespaces.
         Owner = "owner",
+        /// Scrapes metrics, of the agents too, and does nothing else. Its tokens are shown to nodes.
+        Monitor = "monitor",
         /// Manages nodes, and is a viewer of every namespace.
         Operator = "operator",
         /// May do everything.
@@ -41,6 +44,9 @@ pub struct Token {
     /// The name of the token that made it, or the subject and issuer of the ID token that it was given
     /// for; empty for the first.
     pub created_by: String,
+    /// The issuer and subject of the person whose token it is, or descends from; empty if there is none.
+    #[serde(default)]
+    pub subject: String,
     /// RFC 3339, UTC.
     pub create_time: String,
     /// RFC 3339, UTC; empty for never.
@@ -60,7 +66,8 @@ pub struct CreateToken {
     pub role: String,
     /// `default` when absent; `*` for all; none for the roles of the cluster.
     pub namespaces: Vec<String>,
-    /// Seconds until it expires; 0 for never.
+    /// Seconds until it expires; 0 for never. A token that expires makes none that outlives it; one of
+    /// a person who signed in at an issuer makes tokens of 90 days at most.
     #[serde(rename = "TTLSeconds")]
     pub ttl_seconds: u64,
 }
@@ -89,6 +96,20 @@ pub struct ListTokens {
 #[serde(rename_all = "PascalCase")]
 pub struct RevokedToken {
     pub token: Token,
+    /// The tokens that it made, directly or through others, and that were valid until now.
+    #[serde(default)]
+    pub descendants: Vec<Token>,
+    /// Whether these are revoked too.
+    #[serde(default)]
+    pub descendants_revoked: bool,
+}
+
+/// Response of Revoke Tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct RevokedTokens {
+    pub tokens: Vec<Token>,
 }
 
 /// The body of Sign In.
@@ -183,6 +204,13 @@ pub struct Permissions {
     pub sources: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publishers: Option<Vec<String>>,
+    /// Of images, like `docker.io` or `registry.example.com:5000`. An image without a registry, which
+    /// is named by its ID, is not permitted where there is a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registries: Option<Vec<String>>,
+    /// Whether root in a container has the capabilities that the node gives it; absent is yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<bool>,
 }
 
 /// The body of Put Namespace.
@@ -220,16 +248,25 @@ impl Role {
     pub const fn is_of_the_cluster(self) -> bool {
         match self {
             Self::Viewer | Self::Submitter | Self::Owner => false,
+            Self::Monitor | Self::Operator | Self::Admin => true,
+        }
+    }
+
+    /// Whether it sees what every namespace has.
+    pub const fn sees_all_namespaces(self) -> bool {
+        match self {
+            Self::Viewer | Self::Submitter | Self::Owner | Self::Monitor => false,
             Self::Operator | Self::Admin => true,
         }
     }
 
-    /// What it is in a namespace that it applies to.
-    pub const fn within_a_namespace(self) -> Self {
+    /// What it is in a namespace that it applies to; a monitor is nothing there.
+    pub const fn within_a_namespace(self) -> Option<Self> {
         match self {
-            Self::Viewer | Self::Operator => Self::Viewer,
-            Self::Submitter => Self::Submitter,
-            Self::Owner | Self::Admin => Self::Owner,
+            Self::Monitor => None,
+            Self::Viewer | Self::Operator => Some(Self::Viewer),
+            Self::Submitter => Some(Self::Submitter),
+            Self::Owner | Self::Admin => Some(Self::Owner),
         }
     }
 }

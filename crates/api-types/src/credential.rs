@@ -3,36 +3,20 @@
 //! A job names credentials, and no response to a user contains their login. The orchestrator checks
 //! their hosts when a job is submitted, and the node checks them again for every connection.
 
+mod kind;
 mod named;
 mod scope;
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{UnknownWord, words};
 use crate::id::ExecutionId;
-use crate::source::SourceType;
+use crate::text::is_control;
 
+pub use kind::CredentialType;
 pub use named::{CREDENTIALS, NamedCredential, Server};
-pub use scope::{
-    DOCKER_HUB, NotFor, Scope, canonical_registry, check_host_pattern, is_registry, registry,
-};
-
-words!(
-    /// What credentials are for.
-    CredentialType, "a type of credentials", {
-        /// Images.
-        Registry = "registry",
-        /// Inputs and results in buckets.
-        S3 = "s3",
-        /// Repositories.
-        Git = "git",
-        /// Downloads.
-        Http = "http",
-    }
-);
+pub use scope::{NotFor, Scope, check_host_pattern};
 
 /// Credentials without their login, which no answer to a user contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,20 +130,6 @@ pub struct CredentialValue {
     pub login: Login,
 }
 
-// === impl CredentialType ===
-
-impl CredentialType {
-    /// The type that a source signs in with, if it does.
-    pub const fn of_source(source: SourceType) -> Option<Self> {
-        match source {
-            SourceType::UrlDownload => Some(Self::Http),
-            SourceType::S3 => Some(Self::S3),
-            SourceType::RepoClone | SourceType::RepoCloneLfs => Some(Self::Git),
-            SourceType::Inline | SourceType::LocalDirectory | SourceType::Ipfs => None,
-        }
-    }
-}
-
 // === impl Login ===
 
 impl Login {
@@ -185,7 +155,7 @@ impl Login {
                 (false, _, false) => problems.push((field, "does not belong to this Type")),
                 (true, false, _) | (false, _, true) => {}
             }
-            if value.chars().any(char::is_control) {
+            if value.chars().any(is_control) {
                 problems.push((field, "must not contain control characters"));
             }
         }

@@ -1,98 +1,23 @@
 //! Engines, publishers and networks of a task, and their `Params`.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::source::InputSource;
+pub use crate::word::UnknownWord;
+use crate::word::words;
 
 /// The contents of a `Params` object; its keys keep their case.
 pub type Params = Map<String, Value>;
-
-/// A word outside its closed set.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not {kind}; known: {known}")]
-pub struct UnknownWord {
-    pub text: String,
-    pub kind: &'static str,
-    pub known: String,
-}
-
-/// A closed set of words: an enum and its spelling on the wire.
-///
-/// Parsing ignores case; serialization uses the spelling given here.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident, $kind:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum $name {
-            $($(#[$vdoc])*
-            #[serde(rename = $word)]
-            $variant),+
-        }
-
-        impl $name {
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
-            /// All of its words, for messages.
-            pub fn known() -> String {
-                let words = Self::ALL.iter().map(|word| match word.as_str() {
-                    "" => "(empty)",
-                    word => word,
-                });
-                words.collect::<Vec<_>>().join(", ")
-            }
-        }
-
-        #[cfg(feature = "openapi")]
-        impl utoipa::PartialSchema for $name {
-            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                let words: Vec<&str> = Self::ALL.iter().map(|word| word.as_str()).collect();
-                crate::openapi::schema(serde_json::json!({ "type": "string", "enum": words }))
-            }
-        }
-
-        #[cfg(feature = "openapi")]
-        impl utoipa::ToSchema for $name {}
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = UnknownWord;
-
-            fn from_str(text: &str) -> Result<Self, UnknownWord> {
-                Self::ALL
-                    .iter()
-                    .copied()
-                    .find(|word| word.as_str().eq_ignore_ascii_case(text))
-                    .ok_or_else(|| UnknownWord {
-                        text: text.to_owned(),
-                        kind: $kind,
-                        known: Self::known(),
-                    })
-            }
-        }
-    };
-}
-pub(crate) use words;
 
 words!(
     /// What runs a task.
     EngineType, "an engine", {
         Docker = "docker",
         Wasm = "wasm",
-        /// Does nothing, at once; only on agents started for tests and benchmarks.
+        /// Does nothing; only on agents started for tests and benchmarks.
         Noop = "noop",
     }
 );
@@ -157,9 +82,13 @@ pub struct PublisherSpec {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DockerParams {
-    #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
+    /// `[registry[:port]/]path[:tag][@digest]`, or the ID of an image.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(required = true, pattern = r"^[A-Za-z0-9._:/@\[\]-]+$")
+    )]
     pub image: String,
-    /// Replaces the image's entry point when not empty.
+    /// Replaces the image's entry point; `[]` and `[""]` leave it.
     pub entrypoint: Vec<String>,
     pub parameters: Vec<String>,
     /// `KEY=VALUE` each; overrides the task's `Env`.
@@ -203,6 +132,10 @@ impl WasmParams {
     }
 }
 
+/// What the `Key` of the `s3` publisher may contain.
+pub const S3_PLACEHOLDERS: [&str; 6] =
+    ["{jobID}", "{executionID}", "{index}", "{nodeID}", "{date}", "{time}"];
+
 /// `Params` of the `s3` publisher.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -210,7 +143,7 @@ impl WasmParams {
 pub struct S3PublisherParams {
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub bucket: String,
-    /// May contain `{jobID}`, `{executionID}`, `{nodeID}`, `{date}` and `{time}`.
+    /// May contain `{jobID}`, `{executionID}`, `{index}`, `{nodeID}`, `{date}` and `{time}`.
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub key: String,
     pub region: String,

@@ -58,7 +58,7 @@ pub enum Code {
     IdempotencyConflict,
     /// 409: the node's state does not allow this action.
     NodeConflict,
-    /// 409: the record was changed meanwhile, or is in use.
+    /// 409: another request has changed the record, or it is in use.
     Conflict,
     /// 409: a newer session of the same node took over; join again.
     StaleSession,

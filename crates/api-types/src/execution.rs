@@ -49,7 +49,7 @@ pub struct Execution {
     pub namespace: String,
     /// The evaluation that placed it.
     #[serde(rename = "EvalID", with = "crate::serde_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::EvaluationIdOrEmpty))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::EvaluationIdOrEmpty))]
     pub eval_id: Option<EvaluationId>,
     /// `<job name>[<index>]`.
     #[serde(rename = "Name")]
@@ -68,20 +68,20 @@ pub struct Execution {
     pub published_result: PublishedResult,
     #[serde(rename = "RunOutput")]
     pub run_output: RunOutput,
-    /// Measured when it ended, or just now while it runs; absent where nobody has measured it.
+    /// Measured when it ended, or just now while it runs; absent where it was not measured.
     #[serde(rename = "Usage", default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// The execution that this one retries.
     #[serde(rename = "PreviousExecution", with = "crate::serde_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ExecutionIdOrEmpty))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::ExecutionIdOrEmpty))]
     pub previous_execution: Option<ExecutionId>,
     /// The execution that retries this one.
     #[serde(rename = "NextExecution", with = "crate::serde_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ExecutionIdOrEmpty))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::ExecutionIdOrEmpty))]
     pub next_execution: Option<ExecutionId>,
     /// The evaluation that a delayed retry waits for.
     #[serde(rename = "FollowupEvalID", with = "crate::serde_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::EvaluationIdOrEmpty))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::EvaluationIdOrEmpty))]
     pub followup_eval_id: Option<EvaluationId>,
     #[serde(rename = "Revision")]
     pub revision: u64,
@@ -188,7 +188,15 @@ pub struct RunOutput {
     /// Why the run failed, unless the reason is the task's exit code.
     #[serde(rename = "runnerError")]
     pub runner_error: String,
+    /// Entries below the result paths that were left out of the results, each with the reason: named
+    /// pipes, devices, and links that lead out of their result path. Those beyond fifty are counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<String>,
 }
+
+/// Entries of `RunOutput.omitted`, the count of the others included, and the bytes of each.
+pub const MAX_OMITTED: usize = 51;
+pub const MAX_OMITTED_BYTES: usize = 2048;
 
 /// The exit code as long as no process has ended.
 pub const NO_EXIT_CODE: i32 = -1;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::execution::ComputeState;
 use crate::id::{ExecutionId, JobId, NodeId};
 use crate::job::{DryRunNode, JobStateType};
+use crate::reason::ReasonGroup;
 use crate::summary::ExecutionCounts;
 
 /// Response of Explain Job.
@@ -17,6 +18,17 @@ pub struct Explanation {
     pub state: JobStateType,
     /// The message of the job's state.
     pub message: String,
+    /// What it waits for, in one line; empty unless an execution waits for room.
+    #[serde(default)]
+    pub title: String,
+    /// No node could ever take an execution of the job, even while it is empty; an engine that is
+    /// unavailable does not count, since it may return.
+    #[serde(default)]
+    pub hopeless: bool,
+    /// Why nodes do not take another execution now, the most frequent reason first. Empty once the
+    /// job is over.
+    #[serde(default)]
+    pub groups: Vec<ReasonGroup>,
     pub executions: ExecutionCounts,
     /// Null unless an execution waits for room.
     pub waiting: Option<WaitingJob>,
@@ -44,7 +56,7 @@ pub struct WaitingJob {
     pub ahead_is_more: bool,
     /// The node that is kept free for the job; empty if none is.
     #[serde(with = "crate::serde_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::NodeIdOrEmpty))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::NodeIdOrEmpty))]
     pub reserved_node: Option<NodeId>,
 }
 

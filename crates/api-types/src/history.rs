@@ -1,14 +1,11 @@
 //! The history of a job or a node: one event per recorded change.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{UnknownWord, words};
 use crate::execution::ComputeState;
 use crate::id::{ExecutionId, JobId, NodeId};
 use crate::job::JobStateType;
+use crate::word::words;
 
 words!(
     /// The level of an event.
@@ -49,15 +46,15 @@ pub struct HistoryEvent {
     pub event_type: EventType,
     /// Empty on node-level events.
     #[serde(rename = "JobID", with = "crate::serde_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::JobIdOrEmpty))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::JobIdOrEmpty))]
     pub job_id: Option<JobId>,
     /// Empty on job-level events.
     #[serde(rename = "NodeID", with = "crate::serde_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::NodeIdOrEmpty))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::NodeIdOrEmpty))]
     pub node_id: Option<NodeId>,
     /// Empty on job-level and node-level events.
     #[serde(rename = "ExecutionID", with = "crate::serde_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ExecutionIdOrEmpty))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::ExecutionIdOrEmpty))]
     pub execution_id: Option<ExecutionId>,
     /// Null except on job-level events.
     #[serde(rename = "JobState")]
@@ -77,6 +74,15 @@ pub struct HistoryEvent {
     /// RFC 3339, UTC, nanoseconds.
     #[serde(rename = "Time")]
     pub time: String,
+    /// The job's name; only on the stream of events.
+    #[serde(rename = "JobName", default, skip_serializing_if = "Option::is_none")]
+    pub job_name: Option<String>,
+    /// The index of the slot that the execution fills; only on the stream of events.
+    #[serde(rename = "Index", default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// The node's name, unless it is forgotten; only on the stream of events.
+    #[serde(rename = "NodeName", default, skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,25 +1,42 @@
 //! The job record, as the service stores and returns it.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::constraint::{Constraint, OPERATORS};
-use crate::engine::{
-    EngineSpec, EngineType, NetworkType, Params, PublisherSpec, UnknownWord, words,
-};
+use crate::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
 use crate::id::{EvaluationId, JobId};
+use crate::reason::ReasonGroup;
 use crate::secret::TaskSecret;
 use crate::source::{InputSource, ResultPath};
 use crate::time::Timestamp;
+use crate::word::words;
 
 /// The namespace of a job that does not name one.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// The most bytes of the name of a namespace.
 pub const MAX_NAMESPACE_BYTES: usize = 128;
+
+/// Characters of a job's ID in a name that the service made.
+pub const GENERATED_DIGITS: usize = 4;
+
+/// The name of a job that was submitted without one: what it runs, and the beginning of its ID.
+pub fn generated_name(stem: &str, id: JobId) -> String {
+    format!("{stem}-{}", digits(id))
+}
+
+/// What such a name begins with; none if the service did not make this name for this job.
+pub fn generated_stem(name: &str, id: JobId) -> Option<&str> {
+    let stem = name.strip_suffix(&*digits(id))?.strip_suffix('-')?;
+    (!stem.is_empty()).then_some(stem)
+}
+
+fn digits(id: JobId) -> String {
+    let [first, second, ..] = id.uuid().into_bytes();
+    format!("{first:02x}{second:02x}")
+}
 
 words!(
     /// Determines how many executions a job has, and when it is over.
@@ -226,7 +243,7 @@ pub struct CreateJob {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StopJob {
     #[serde(rename = "EvaluationID", with = "crate::serde_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::EvaluationIdOrEmpty))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::EvaluationIdOrEmpty))]
     pub evaluation_id: Option<EvaluationId>,
 }
 
@@ -238,6 +255,12 @@ pub struct DryRun {
     /// The job as it would be stored.
     pub job: Job,
     pub nodes: Vec<DryRunNode>,
+    /// No node could ever take an execution of the job; an unavailable engine does not count.
+    #[serde(default)]
+    pub hopeless: bool,
+    /// Why nodes would not take an execution now, the most frequent reason first.
+    #[serde(default)]
+    pub groups: Vec<ReasonGroup>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::id::NodeId;
+use crate::node::Node;
 use crate::quantity::Capacity;
 use crate::trust::KeyDigest;
 
@@ -37,8 +38,14 @@ pub struct InvalidJoinToken;
 pub struct NodeToken {
     #[serde(rename = "ID")]
     pub id: String,
+    /// The name of the node that joins with it; empty if the node chooses one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// Labels of the nodes that join with it.
     pub labels: BTreeMap<String, String>,
+    /// The keys of those that an admin gave, which count for `Nodes` of namespaces.
+    #[serde(default)]
+    pub admin_labels: Vec<String>,
     /// The only node that may join with it, and that gets this ID back.
     #[serde(rename = "NodeID", skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
@@ -53,6 +60,17 @@ pub struct NodeToken {
     pub expire_time: String,
 }
 
+/// Response of a node action.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct ActedOnNode {
+    pub node: Node,
+    /// The join tokens that a rejection revoked.
+    #[serde(default)]
+    pub revoked_node_tokens: Vec<NodeToken>,
+}
+
 /// The body of Create Node Token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -63,6 +81,10 @@ pub struct CreateNodeToken {
     pub ttl_seconds: u64,
     /// How many nodes may join with it; one when absent.
     pub uses: u32,
+    /// The name of the node that joins with it, with characters of its ID if the name is taken; the
+    /// node chooses one when absent.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// Labels of the nodes that join with it; the nodes cannot change them.
     pub labels: BTreeMap<String, String>,
     /// Gives a known node its ID back, with a new key; its old one is refused from then on.
@@ -188,6 +210,7 @@ impl Default for CreateNodeToken {
         Self {
             ttl_seconds: 3600,
             uses: 1,
+            name: String::new(),
             labels: BTreeMap::new(),
             node_id: None,
             max_capacity: None,

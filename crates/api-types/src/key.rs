@@ -1,11 +1,8 @@
 //! Keys of the cluster, without their secret parts.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{UnknownWord, words};
+use crate::word::words;
 
 words!(
     /// What a key is for.

@@ -8,12 +8,14 @@ pub mod audit;
 pub mod cluster;
 pub mod constraint;
 pub mod credential;
+pub mod curve;
 pub mod engine;
 pub mod error;
 pub mod execution;
 pub mod explanation;
 pub mod history;
 pub mod id;
+pub mod image;
 pub mod job;
 pub mod joining;
 pub mod key;
@@ -23,7 +25,10 @@ pub mod node;
 pub mod openapi;
 pub mod protocol;
 pub mod quantity;
+pub mod reason;
+pub mod requester;
 pub mod routes;
+pub mod search;
 pub mod secret;
 pub mod selector;
 pub mod source;
@@ -31,12 +36,15 @@ pub mod submission;
 pub mod summary;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod text;
 pub mod time;
 pub mod trust;
 pub mod usage;
 pub mod version;
+pub mod words;
 
 mod serde_empty;
+mod word;
 
 /// The largest body that an operation accepts.
 pub const MAX_BODY_BYTES: usize = 10_000_000;

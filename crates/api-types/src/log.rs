@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::curve::NodeCurve;
 use crate::id::ExecutionId;
 use crate::time::Timestamp;
 use crate::usage::ExecutionUsage;
@@ -45,6 +46,9 @@ pub enum LogSource {
 pub struct LogLine {
     #[serde(rename = "ExecutionID")]
     pub execution_id: ExecutionId,
+    /// Of the slot that the execution fills; releases before 0.2 leave it out.
+    #[serde(rename = "Index", default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
     #[serde(rename = "Stream")]
     pub source: LogSource,
     /// RFC 3339; when the line began.
@@ -153,6 +157,13 @@ pub enum LogFrame {
         #[serde(rename = "Executions")]
         executions: Vec<ExecutionUsage>,
     },
+    /// What the executions of the node used, in the last hour and in the last day.
+    NodeUsage {
+        #[serde(rename = "Hour")]
+        hour: NodeCurve,
+        #[serde(rename = "Day")]
+        day: NodeCurve,
+    },
     KeepAlive,
     /// What was requested is complete.
     End,
@@ -202,11 +213,26 @@ pub struct StreamTail {
 
 /// Raw bytes: text when they are UTF-8, Base64 otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum LogData {
     Text(String),
     Base64(String),
 }
+
+/// An object with either field, because others include it, and generators of clients merge only
+/// objects.
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for LogData {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        crate::openapi::schema::schema(serde_json::json!({
+            "type": "object",
+            "description": "Raw bytes: `Text` when they are UTF-8, `Base64` otherwise.",
+            "properties": { "Text": { "type": "string" }, "Base64": { "type": "string" } },
+        }))
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for LogData {}
 
 // === impl LogPosition ===
 

@@ -1,16 +1,16 @@
 //! Nodes: what an agent announces, and what the orchestrator knows about it.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{EngineType, PublisherType, UnknownWord, words};
-use crate::id::NodeId;
+use crate::engine::{EngineType, PublisherType};
+use crate::id::{IdPrefix, NodeId};
 use crate::quantity::Capacity;
+use crate::selector::{InvalidSelector, Requirement, Selector};
 use crate::source::SourceType;
 use crate::version::VersionRecord;
+use crate::word::words;
 
 words!(
     /// The role of a node.
@@ -55,9 +55,10 @@ words!(
     HealthState, "a health state", {
         #[default]
         Healthy = "HEALTHY",
-        /// Gets no new work after failures of its own.
+        /// Gets no new work after failures of the node.
         BackingOff = "BACKING_OFF",
-        /// Gets one execution at a time, whose end decides.
+        /// Its agent is asked whether it can run tasks. With an agent of an older release, the node
+        /// gets one execution at a time, whose end decides.
         Probing = "PROBING",
         /// Its agent responds, and does not finish what it is doing.
         Stalled = "STALLED",
@@ -82,6 +83,9 @@ words!(
 #[serde(rename_all = "PascalCase")]
 pub struct Node {
     pub peer_info: PeerInfo,
+    /// For people; unique among the nodes that the orchestrator knows.
+    #[serde(default)]
+    pub name: String,
     pub node_type: NodeType,
     pub labels: BTreeMap<String, String>,
     pub compute_node_info: ComputeNodeInfo,
@@ -91,6 +95,9 @@ pub struct Node {
     pub eligibility: Eligibility,
     #[serde(default)]
     pub health: NodeHealth,
+    /// Another agent that has the identity of the node and is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_agent: Option<RefusedAgent>,
     /// Since when the orchestrator keeps the node free for a job that has waited for too long,
     /// RFC 3339, UTC; empty if it does not.
     #[serde(default)]
@@ -99,9 +106,54 @@ pub struct Node {
     pub last_heartbeat: String,
 }
 
+/// An agent on a copy of a node's data directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct RefusedAgent {
+    /// The name of its host.
+    pub machine: String,
+    /// Since when it is refused, RFC 3339, UTC.
+    pub since: String,
+}
+
+/// The most bytes of the name of a node: as many as a label of a host name has.
+pub const MAX_NODE_NAME_BYTES: usize = 63;
+
+/// What is wrong with the name of a node.
+///
+/// Letters, digits, `.`, `-` and `_` need no quotes anywhere; and what looks like an ID is one.
+pub fn check_node_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.len() > MAX_NODE_NAME_BYTES {
+        return Err(format!("must have 1 to {MAX_NODE_NAME_BYTES} bytes"));
+    }
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if let Some(other) = name.chars().find(|c| !is_plain(*c)) {
+        return Err(format!(
+            "must be letters, digits, '.', '-' and '_', not '{}'",
+            other.escape_debug()
+        ));
+    }
+    if IdPrefix::parse(name, NodeId::LETTER).is_some() {
+        return Err("must not look like the ID of a node".to_owned());
+    }
+    Ok(())
+}
+
 /// Begins the keys of labels that only an operator sets. A label that the operator gives a node is
 /// there under its own key, and once more with this prefix, which no node can claim.
 pub const OPERATOR_LABEL: &str = "operator/";
+
+/// The same for labels that an admin gave. `Nodes` of a namespace compares these alone.
+pub const ADMIN_LABEL: &str = "admin/";
+
+/// Labels that people gave a node, in a join token or later.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GivenLabels {
+    pub labels: BTreeMap<String, String>,
+    /// The keys of those that an admin gave; an operator gave the others.
+    pub of_admin: BTreeSet<String>,
+}
 
 /// Whether the node gets new work, as far as its own condition decides that.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -201,11 +253,8 @@ pub fn multiaddress(address: std::net::SocketAddr) -> String {
     format!("/{family}/{}/tcp/{}", address.ip(), address.port())
 }
 
-/// Gives a node these labels of the operator, in place of those that it has from there.
-pub fn set_operator_labels(
-    labels: &mut BTreeMap<String, String>,
-    of_operator: &BTreeMap<String, String>,
-) {
+/// Gives a node these labels, in place of those that people gave it before.
+pub fn set_given_labels(labels: &mut BTreeMap<String, String>, given: &GivenLabels) {
     let former: Vec<String> = labels
         .keys()
         .filter_map(|key| key.strip_prefix(OPERATOR_LABEL))
@@ -215,8 +264,27 @@ pub fn set_operator_labels(
         labels.remove(&format!("{OPERATOR_LABEL}{key}"));
         labels.remove(&key);
     }
-    for (key, value) in of_operator {
+    // Earlier releases let nodes claim such labels.
+    labels.retain(|key, _| !key.starts_with(ADMIN_LABEL));
+    for (key, value) in &given.labels {
         labels.insert(key.clone(), value.clone());
         labels.insert(format!("{OPERATOR_LABEL}{key}"), value.clone());
+        if given.of_admin.contains(key) {
+            labels.insert(format!("{ADMIN_LABEL}{key}"), value.clone());
+        }
     }
+}
+
+/// What `Nodes` of a namespace demands: its requirements, on labels that an admin gave.
+pub fn nodes_requirements(nodes: &str) -> Result<Vec<Requirement>, InvalidSelector> {
+    let of_admin = |Requirement { key, test }| {
+        let key = given_key(&key);
+        Requirement { key: format!("{ADMIN_LABEL}{key}"), test }
+    };
+    Ok(Selector::parse(nodes)?.requirements.into_iter().map(of_admin).collect())
+}
+
+/// The key of a given label, which may be spelled with its prefix.
+pub fn given_key(key: &str) -> &str {
+    key.strip_prefix(ADMIN_LABEL).or_else(|| key.strip_prefix(OPERATOR_LABEL)).unwrap_or(key)
 }

@@ -1,6 +1,6 @@
 //! What the OpenAPI documents of both daemons share: schemas that cannot be derived, and the finish.
 //!
-//! Records derive their schemas beside their serde attributes. Here are those of types that read
+//! Records derive their schemas next to their serde attributes. Here are those of types that read
 //! and write themselves, and of what a submission may hold, which is text until it is checked.
 //! [`finish`](finish()) brings a document that was collected from handlers into its final form.
 
@@ -8,6 +8,7 @@ mod direction;
 mod finish;
 #[cfg(feature = "testing")]
 mod golden;
+pub(crate) mod schema;
 
 use std::borrow::Cow;
 
@@ -25,11 +26,10 @@ use crate::time::Timestamp;
 pub use finish::{About, CODES, ITEMS, finish};
 #[cfg(feature = "testing")]
 pub use golden::check_golden;
-
-/// The schema that this JSON is.
-pub fn schema(json: Value) -> RefOr<Schema> {
-    RefOr::T(serde_json::from_value(json).expect("it is written down here, and tests read it"))
-}
+pub use schema::{
+    AnyParams, ConstraintOperator, EngineSubmission, EvaluationIdOrEmpty, ExecutionIdOrEmpty,
+    JobIdOrEmpty, NodeIdOrEmpty, PublisherSubmission, ReportedState, SourceSubmission, schema,
+};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -57,28 +57,6 @@ macro_rules! schemas {
         }
     )*};
 }
-
-/// An execution ID, or the empty text where there is none.
-pub struct ExecutionIdOrEmpty;
-/// A job ID, or the empty text where there is none.
-pub struct JobIdOrEmpty;
-/// An evaluation ID, or the empty text where there is none.
-pub struct EvaluationIdOrEmpty;
-/// A node ID, or the empty text where there is none.
-pub struct NodeIdOrEmpty;
-/// The states that a node reports.
-pub struct ReportedState;
-/// The operators of a constraint.
-pub struct ConstraintOperator;
-/// `Engine` of a submission.
-pub struct EngineSubmission;
-/// `Publisher` of a submission.
-pub struct PublisherSubmission;
-/// `Source` of an input of a submission.
-pub struct SourceSubmission;
-/// `Params` without any fields that are read. A schema of its own, because client generators make a
-/// class of each object and name unnamed ones twice.
-pub struct AnyParams;
 
 const UUID: &str = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
 

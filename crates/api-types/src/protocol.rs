@@ -5,11 +5,15 @@
 //! the agent joins again. The assignments stream is level-triggered: it opens with every live
 //! execution of the node, so that a lost message only causes a delay.
 
+mod cause;
+mod heartbeat;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::curve::UsageCurve;
 use crate::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use crate::id::{ExecutionId, JobId, NodeId};
 use crate::job::{JobType, Task};
@@ -18,6 +22,9 @@ use crate::node::{ComputeNodeInfo, Membership};
 use crate::quantity::Capacity;
 use crate::usage::{Usage, UsageRequest};
 use crate::version::VersionRecord;
+
+pub use cause::FailureCause;
+pub use heartbeat::{Heartbeat, HeartbeatAnswer, ProbeOutcome};
 
 /// Bytes of a report's message, and of the reason in its output.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 10;
@@ -32,14 +39,14 @@ pub const MAX_REPORTS_PER_BATCH: usize = 1000;
 /// agent considers the stream dead and opens another.
 pub const KEEP_ALIVE_SECONDS: u64 = 10;
 
-/// Heartbeats per lease: two may be lost on the way.
-const HEARTBEATS_PER_LEASE: u64 = 3;
-
 /// `PUT …/nodes/:nodeID/session`: join or rejoin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct SessionRequest {
+    /// The name that the node asks for; empty from an agent of a release without names.
+    #[serde(default)]
+    pub name: String,
     pub addrs: Vec<String>,
     pub labels: BTreeMap<String, String>,
     /// The orchestrator ignores `AvailableCapacity` and the counts: it keeps its own account.
@@ -47,6 +54,25 @@ pub struct SessionRequest {
     /// Resources of a task that requests none.
     pub default_resources: Capacity,
     pub service_version: VersionRecord,
+    /// The agent can be asked for probes: see `HeartbeatAnswer.Probe`.
+    #[serde(default)]
+    pub probes: bool,
+    /// The process of the agent; absent from agents of older releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<AgentProcess>,
+}
+
+/// One process of an agent. Two that have the same data directory, or copies of it, differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct AgentProcess {
+    /// The name of its host.
+    pub machine: String,
+    /// The kernel's ID of the boot.
+    pub boot: String,
+    /// When it started, in nanoseconds since the boot.
+    pub started: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,50 +85,26 @@ pub struct SessionAnswer {
     pub lease_seconds: u64,
     pub heartbeat_seconds: u64,
     pub membership: Membership,
+    /// Causes of failure that this orchestrator knows, beyond those that every release knows. The
+    /// agent reports no other cause.
+    #[serde(default)]
+    pub causes: Vec<String>,
 }
 
-/// `PUT …/nodes/:nodeID/heartbeat`: renews the lease.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "PascalCase")]
-pub struct Heartbeat {
-    pub session: u64,
-    /// Resources that the agent's executions hold.
-    pub used_capacity: Capacity,
-    pub running_executions: u64,
-    /// Executions that are accepted and not yet started.
-    pub enqueued_executions: u64,
-    /// For how long the part of the agent that decides has not finished what it is at; 0 when it
-    /// is idle. A node that hangs is offered nothing.
-    #[serde(default)]
-    pub stalled_millis: u64,
-    /// The lease that the agent keeps to, of the last answer that it has read; 0 from an agent of a
-    /// release that does not say so.
-    #[serde(default)]
-    pub lease_seconds: u64,
-}
+// === impl SessionAnswer ===
 
-impl Heartbeat {
-    /// The lease that the agent keeps to, if it says so.
-    pub fn lease(&self) -> Option<Duration> {
-        (self.lease_seconds > 0).then(|| Duration::from_secs(self.lease_seconds))
+impl SessionAnswer {
+    /// Of an orchestrator of this release, which grants this lease.
+    pub fn granting(session: u64, lease: Duration, membership: Membership) -> Self {
+        let HeartbeatAnswer { lease_seconds, heartbeat_seconds, probe: _ } =
+            HeartbeatAnswer::granting(lease);
+        let causes = vec![FailureCause::REFUSED.to_owned()];
+        Self { session, lease_seconds, heartbeat_seconds, membership, causes }
     }
-}
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "PascalCase")]
-pub struct HeartbeatAnswer {
-    /// The node is taken for silent when it has not renewed for this long.
-    pub lease_seconds: u64,
-    pub heartbeat_seconds: u64,
-}
-
-impl HeartbeatAnswer {
-    /// Grants this lease; the interval leaves room for two lost heartbeats.
-    pub fn granting(lease: Duration) -> Self {
-        let lease_seconds = lease.as_secs().max(1);
-        Self { lease_seconds, heartbeat_seconds: (lease_seconds / HEARTBEATS_PER_LEASE).max(1) }
+    /// Whether the orchestrator knows `FailureCause::Refused`.
+    pub fn knows_refused(&self) -> bool {
+        self.causes.iter().any(|cause| cause == FailureCause::REFUSED)
     }
 }
 
@@ -172,6 +174,9 @@ pub struct Work {
     pub resources: Capacity,
     #[serde(rename = "Task")]
     pub task: Task,
+    /// Whether root in a container has no capabilities, because the namespace does not permit them.
+    #[serde(rename = "NoCapabilities", default, skip_serializing_if = "is_false")]
+    pub no_capabilities: bool,
     /// The span of the execution in the format of the W3C header `traceparent`; absent when the
     /// job is not traced.
     #[serde(rename = "Traceparent", default, skip_serializing_if = "Option::is_none")]
@@ -220,7 +225,7 @@ pub struct Report {
     #[serde(rename = "Sequence")]
     pub sequence: u64,
     #[serde(rename = "ComputeState")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ReportedState))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::schema::ReportedState))]
     pub compute_state: ComputeState,
     /// In a repeated `BidAccepted`: the process has ended, and its results are being collected and
     /// published. Of its room, only the disk is still in use.
@@ -232,6 +237,18 @@ pub struct Report {
     /// For `Failed`: who caused the failure.
     #[serde(rename = "Cause", default)]
     pub cause: FailureCause,
+    /// With the cause `Node`: a probe of the agent failed as well, so the node is at fault and not
+    /// this execution.
+    #[serde(rename = "Confirmed", default, skip_serializing_if = "is_false")]
+    pub confirmed: bool,
+    /// For `Failed`: the node's agent ended again and again, the last time while it handled this
+    /// execution alone. `Cause` is then `Node`, for orchestrators that do not know this field.
+    #[serde(rename = "EndedAgent", default, skip_serializing_if = "is_false")]
+    pub ended_agent: bool,
+    /// With the cause `Fetch`: the server says that it does not exist or is not allowed, so another
+    /// try will hear the same.
+    #[serde(rename = "Definite", default, skip_serializing_if = "is_false")]
+    pub definite: bool,
     #[serde(rename = "RunOutput", default, skip_serializing_if = "Option::is_none")]
     pub run_output: Option<RunOutput>,
     #[serde(rename = "PublishedResult", default, skip_serializing_if = "Option::is_none")]
@@ -242,6 +259,9 @@ pub struct Report {
     /// Of a process that has ended.
     #[serde(rename = "Usage", default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The same over time, of a process that ran for more than an instant.
+    #[serde(rename = "Curve", default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<UsageCurve>,
 }
 
 // === impl Report ===
@@ -256,10 +276,14 @@ impl Report {
             process_ended: false,
             message: String::new(),
             cause: FailureCause::default(),
+            confirmed: false,
+            ended_agent: false,
+            definite: false,
             run_output: None,
             published_result: None,
             tail: None,
             usage: None,
+            curve: None,
         }
     }
 
@@ -274,9 +298,10 @@ impl Report {
     /// The report with the state and its cause, and with this message alone: what else it says is
     /// not accepted.
     pub fn bare(&self, message: String) -> Self {
-        let Self { execution_id, sequence, compute_state, process_ended, cause, .. } = *self;
+        let Self { execution_id, sequence, compute_state, process_ended, .. } = *self;
+        let Self { cause, confirmed, definite, .. } = *self;
         let bare = Self::new(execution_id, sequence, compute_state);
-        Self { process_ended, cause, message, ..bare }
+        Self { process_ended, cause, confirmed, definite, message, ..bare }
     }
 }
 
@@ -294,30 +319,6 @@ pub fn cut_message(text: &mut String) {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-/// Who caused a failure; it decides which retry budget is charged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum FailureCause {
-    /// The task: its exit code, or a limit it exceeded. `RetryPolicy` decides.
-    #[default]
-    Task,
-    /// The execution timeout: the job fails regardless of its policy.
-    Timeout,
-    /// Its image, module or an input cannot be had on this node. Tried again on another node, and
-    /// never held against the node.
-    Fetch,
-    /// Something that its task names does not exist yet, on whichever node: a secret, or
-    /// credentials. The job waits for it as a whole, and no budget is charged.
-    Missing,
-    /// Any other failure that is not the task's own, such as an error of the agent or the engine.
-    /// Tried again on another node, and held against this one.
-    Node,
-    /// Nothing failed: the node had no room after all, or is told to give the execution up.
-    Room,
-    /// The results of a run cannot be published. The slot has failed and the task is not run again.
-    Publish,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -362,4 +363,7 @@ pub struct LocalExecution {
 #[serde(rename_all = "PascalCase")]
 pub struct ListLocalExecutions {
     pub executions: Vec<LocalExecution>,
+    /// Empty on the last page. Agents of release 0.1.0 send all executions and no token.
+    #[serde(default)]
+    pub next_token: String,
 }

@@ -6,10 +6,12 @@ pub const JOB_EXPLAIN: &str = "/api/v1/orchestrator/jobs/{job_id}/explain";
 pub const JOB_HISTORY: &str = "/api/v1/orchestrator/jobs/{job_id}/history";
 pub const JOB_EXECUTIONS: &str = "/api/v1/orchestrator/jobs/{job_id}/executions";
 pub const JOB_RESULTS: &str = "/api/v1/orchestrator/jobs/{job_id}/results";
+pub const JOB_USAGE: &str = "/api/v1/orchestrator/jobs/{job_id}/usage";
 pub const JOB_LOGS: &str = "/api/v1/orchestrator/jobs/{job_id}/logs";
 pub const NODES: &str = "/api/v1/orchestrator/nodes";
 pub const NODE: &str = "/api/v1/orchestrator/nodes/{node_id}";
 pub const NODE_HISTORY: &str = "/api/v1/orchestrator/nodes/{node_id}/history";
+pub const NODE_USAGE: &str = "/api/v1/orchestrator/nodes/{node_id}/usage";
 pub const NODE_SESSION: &str = "/api/v1/orchestrator/nodes/{node_id}/session";
 pub const NODE_HEARTBEAT: &str = "/api/v1/orchestrator/nodes/{node_id}/heartbeat";
 pub const NODE_ASSIGNMENTS: &str = "/api/v1/orchestrator/nodes/{node_id}/assignments";
@@ -24,8 +26,10 @@ pub const NODE_TOKENS: &str = "/api/v1/orchestrator/nodes/tokens";
 pub const NODE_TOKEN: &str = "/api/v1/orchestrator/nodes/tokens/{token_id}";
 pub const EXECUTIONS: &str = "/api/v1/orchestrator/executions";
 pub const EXECUTION: &str = "/api/v1/orchestrator/executions/{execution_id}";
+pub const EXECUTION_USAGE: &str = "/api/v1/orchestrator/executions/{execution_id}/usage";
 pub const EXECUTION_RESULTS: &str = "/api/v1/orchestrator/executions/{execution_id}/results";
 pub const USAGE: &str = "/api/v1/orchestrator/usage";
+pub const SEARCH: &str = "/api/v1/orchestrator/search";
 pub const CLUSTER: &str = "/api/v1/orchestrator/cluster";
 pub const CLUSTER_LOAD: &str = "/api/v1/orchestrator/cluster/load";
 pub const CHANGES: &str = "/api/v1/orchestrator/changes";
@@ -74,7 +78,7 @@ pub const LIVEZ: &str = "/livez";
 pub const READYZ: &str = "/readyz";
 pub const METRICS: &str = "/metrics";
 
-/// What programs ask for as long as they run, and what nobody looks up in a log.
+/// What programs ask for as long as they run, and no one looks up in a log.
 pub const ROUTINE: [&str; 5] = [NODE_HEARTBEAT, ALIVE, LIVEZ, READYZ, METRICS];
 
 /// Replaces the first parameter of a route.

@@ -1,8 +1,10 @@
 //! Label selectors in the Kubernetes grammar, for the query parameter `labels`.
 //!
 //! A comma is AND; `key`, `!key`, `key=v`, `key==v`, `key!=v`, `key in (a,b)`, `key notin (a,b)`,
-//! `key>n`, `key<n`. `!=` and `notin` also match an absent key.
+//! `key>n`, `key<n`. `!=` and `notin` also match an absent key. A value in double quotes may have any
+//! character; a quote or a backslash in it follows a backslash.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -123,17 +125,35 @@ impl fmt::Display for Requirement {
             Test::Exists => write!(f, "{key}"),
             Test::Absent => write!(f, "!{key}"),
             Test::In(values) => match values.as_slice() {
-                [value] => write!(f, "{key}={value}"),
-                values => write!(f, "{key} in ({})", values.join(",")),
+                [value] => write!(f, "{key}={}", quoted_if_needed(value)),
+                values => write!(f, "{key} in ({})", listed(values)),
             },
             Test::NotIn(values) => match values.as_slice() {
-                [value] => write!(f, "{key}!={value}"),
-                values => write!(f, "{key} notin ({})", values.join(",")),
+                [value] => write!(f, "{key}!={}", quoted_if_needed(value)),
+                values => write!(f, "{key} notin ({})", listed(values)),
             },
             Test::Greater(bound) => write!(f, "{key}>{bound}"),
             Test::Less(bound) => write!(f, "{key}<{bound}"),
         }
     }
+}
+
+/// Ends a word.
+fn is_special(character: char) -> bool {
+    character.is_whitespace() || character.is_control() || "=!<>,()".contains(character)
+}
+
+/// A value as a selector writes it.
+fn quoted_if_needed(value: &str) -> Cow<'_, str> {
+    if !value.contains(is_special) && !value.starts_with('"') {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+fn listed(values: &[String]) -> String {
+    let values: Vec<_> = values.iter().map(|value| quoted_if_needed(value)).collect();
+    values.join(",")
 }
 
 /// A recursive-descent parser over the text; `at` is a byte offset on a character boundary.
@@ -154,9 +174,9 @@ impl Parser<'_> {
         let key = self.word("a key")?;
         self.skip_space();
         let test = if self.eat("==") || self.eat("=") {
-            Test::In(vec![self.value()])
+            Test::In(vec![self.value()?])
         } else if self.eat("!=") {
-            Test::NotIn(vec![self.value()])
+            Test::NotIn(vec![self.value()?])
         } else if self.eat(">") {
             Test::Greater(self.integer()?)
         } else if self.eat("<") {
@@ -182,7 +202,7 @@ impl Parser<'_> {
         self.expect('(')?;
         let mut values = Vec::new();
         loop {
-            values.push(self.value());
+            values.push(self.value()?);
             self.skip_space();
             if self.eat(")") {
                 return Ok(values);
@@ -194,14 +214,32 @@ impl Parser<'_> {
     }
 
     fn integer(&mut self) -> Result<i64, InvalidSelector> {
-        let text = self.value();
+        let text = self.value()?;
         text.parse().map_err(|_| self.error(format!("'{text}' is not an integer")))
     }
 
     /// A value may be empty: `key=` matches the empty string.
-    fn value(&mut self) -> String {
+    fn value(&mut self) -> Result<String, InvalidSelector> {
         self.skip_space();
-        self.take_word()
+        if self.eat("\"") { self.quoted() } else { Ok(self.take_word()) }
+    }
+
+    /// The rest of a value, up to the closing quote.
+    fn quoted(&mut self) -> Result<String, InvalidSelector> {
+        let mut value = String::new();
+        let mut characters = self.rest().char_indices();
+        while let Some((at, character)) = characters.next() {
+            match character {
+                '"' => {
+                    self.at += at + 1;
+                    return Ok(value);
+                }
+                '\\' => value.extend(characters.next().map(|(_, escaped)| escaped)),
+                plain => value.push(plain),
+            }
+        }
+        self.at = self.text.len();
+        Err(self.error("a quote is missing at the end of the value"))
     }
 
     fn word(&mut self, what: &str) -> Result<String, InvalidSelector> {
@@ -211,9 +249,7 @@ impl Parser<'_> {
 
     fn take_word(&mut self) -> String {
         let rest = self.rest();
-        let end = rest
-            .find(|c: char| c.is_whitespace() || c.is_control() || "=!<>,()".contains(c))
-            .unwrap_or(rest.len());
+        let end = rest.find(is_special).unwrap_or(rest.len());
         let word = rest[..end].to_owned();
         self.at += end;
         word
@@ -294,6 +330,28 @@ mod tests {
     }
 
     #[test]
+    fn a_value_in_quotes_may_have_any_character() {
+        let here =
+            labels(&[("list", "a,b"), ("say", r#"a "b\c""#), ("plain", "x"), ("p", "a=(b)")]);
+        for (text, expected) in [
+            (r#"list="a,b""#, true),
+            (r#"list="a,b",plain=x"#, true),
+            (r#"list in (x, "a,b")"#, true),
+            (r#"list!="a,b""#, false),
+            (r#"list notin ("a,b")"#, false),
+            (r#"say="a \"b\\c\"""#, true),
+            (r#"plain="x""#, true),
+            (r#"plain="""#, false),
+            (r#"p="a=(b)""#, true),
+        ] {
+            let selector = Selector::parse(text).unwrap();
+            assert_eq!(selector.matches(&here), expected, "{text}");
+            let shown = selector.requirements[0].to_string();
+            assert_eq!(Selector::parse(&shown).unwrap().requirements, selector.requirements[..1]);
+        }
+    }
+
+    #[test]
     fn a_syntax_error_names_its_position() {
         for (text, message) in [
             (
@@ -304,6 +362,7 @@ mod tests {
             ("a in x", "expected '(', at character 6 of 'a in x'"),
             ("a in (x", "expected ',' or ')', at character 8 of 'a in (x'"),
             ("a>b", "'b' is not an integer, at character 4 of 'a>b'"),
+            (r#"a="b"#, r#"a quote is missing at the end of the value, at character 5 of 'a="b'"#),
             ("a b", "'b' is not an operator (=, ==, !=, in, notin, >, <), at character 4 of 'a b'"),
             ("ü=1 x", "expected ',', at character 5 of 'ü=1 x'"),
         ] {
@@ -313,7 +372,9 @@ mod tests {
 
     #[test]
     fn a_requirement_is_displayed_as_it_was_written() {
-        for text in ["a", "!a", "a=b", "a!=b", "a in (b,c)", "a notin (b,c)", "a>1", "a<-2"] {
+        for text in
+            ["a", "!a", "a=b", "a!=b", "a in (b,c)", "a notin (b,c)", "a>1", "a<-2", r#"a="b,c""#]
+        {
             assert_eq!(Selector::parse(text).unwrap().requirements[0].to_string(), text);
         }
     }

@@ -1,11 +1,9 @@
 //! Input sources and result paths of a task.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Params, UnknownWord, words};
+use crate::engine::Params;
+use crate::word::words;
 
 words!(
     /// The kind of an input source.

@@ -45,7 +45,7 @@ submission!(
     JobSubmission {
         /// Used for service and daemon jobs, ignored with a warning for others.
         "ID" id: String,
-        /// One line; the ID when absent.
+        /// One line; when absent, the service generates one, such as `busybox-4f2a`.
         "Name" name: String { max_length = 255 },
         /// One word that is not `*`; `default` when absent.
         "Namespace" namespace: String { max_length = 128 },
@@ -82,7 +82,7 @@ submission!(
     ConstraintSubmission {
         "Key" key: String { required = true, value_type = String, min_length = 1 },
         "Operator" operator: String
-            { required = true, value_type = crate::openapi::ConstraintOperator },
+            { required = true, value_type = crate::openapi::schema::ConstraintOperator },
         /// `in` and `notin` take at least one value, `exists` and `!` none, the others exactly one,
         /// which is an integer for `gt` and `lt`.
         "Values" values: Vec<String> { max_items = 256 },
@@ -107,9 +107,9 @@ submission!(
     TaskSubmission {
         "Name" name: String { required = true, value_type = String, min_length = 1, max_length = 255 },
         "Engine" engine: TypedSubmission
-            { required = true, value_type = crate::openapi::EngineSubmission },
+            { required = true, value_type = crate::openapi::schema::EngineSubmission },
         "Publisher" publisher: TypedSubmission
-            { value_type = Option<crate::openapi::PublisherSubmission> },
+            { value_type = Option<crate::openapi::schema::PublisherSubmission> },
         /// Environment variables.
         "Env" env: BTreeMap<String, String>,
         /// Secrets of the job's namespace that the task receives when it starts.
@@ -132,7 +132,7 @@ submission!(
     TaskSecretSubmission {
         "Name" name: String { required = true, value_type = String, min_length = 1, max_length = 63 },
         /// Absolute path of the file; `/run/secrets/NAME` when neither is given.
-        "Path" path: String { max_length = 4096 },
+        "Path" path: String { max_length = 4095 },
         /// Name of the environment variable. Prefer a file: variables are visible to everybody who
         /// may inspect containers on the node.
         "Env" env: String { max_length = 256 },
@@ -151,12 +151,12 @@ submission!(
     /// Data that the task finds when it starts.
     InputSourceSubmission {
         "Source" source: TypedSubmission
-            { required = true, value_type = crate::openapi::SourceSubmission },
+            { required = true, value_type = crate::openapi::schema::SourceSubmission },
         /// Absolute path of the input inside the task; unique, and not the root.
         "Target" target: String
-            { required = true, value_type = String, pattern = "^/", max_length = 4096 },
+            { required = true, value_type = String, pattern = "^/", max_length = 4095 },
         /// The file name when `Target` ends with `/`.
-        "Alias" alias: String { max_length = 255 },
+        "Alias" alias: String { pattern = "^[^/]*$", max_length = 255 },
     }
 );
 
@@ -168,7 +168,7 @@ submission!(
             { required = true, value_type = String, pattern = "^[^/]+$", max_length = 255 },
         /// Absolute path inside the task.
         "Path" path: String
-            { required = true, value_type = String, pattern = "^/", max_length = 4096 },
+            { required = true, value_type = String, pattern = "^/", max_length = 4095 },
     }
 );
 

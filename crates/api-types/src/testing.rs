@@ -22,6 +22,7 @@ pub fn plain_work() -> Work {
         index: 0,
         count: 1,
         resources: Capacity { cpu: 0.5, memory: 64_000_000, disk: 0, gpu: 0 },
+        no_capabilities: false,
         traceparent: None,
         task: Task::new("main", EngineType::Noop),
     }

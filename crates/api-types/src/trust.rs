@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Protocol that agents offer when they open a TLS connection (ALPN): the orchestrator answers with
-/// a certificate of its own CA, and asks for the node's.
+/// a certificate of the cluster's CA, and asks for the node's.
 pub const AGENT_PROTOCOL: &[u8] = b"jobs-agent/1";
 
 /// SHA-256 of a CA's `SubjectPublicKeyInfo`, as 64 hexadecimal digits.

@@ -3,12 +3,17 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::curve::{MOST_CORES, NodeCurve, UsageCurve};
 use crate::execution::Execution;
 use crate::id::{ExecutionId, JobId, NodeId};
+use crate::quantity::Capacity;
 use crate::time::Timestamp;
 
 /// Executions in one frame of an agent's answer to a [`UsageRequest`]; an agent splits longer ones.
 pub const MAX_FRAME_EXECUTIONS: usize = 256;
+
+/// The same with curves, each of which is some three kilobytes long.
+pub const MAX_FRAME_CURVES: usize = 32;
 
 /// What a task uses now, or what it used until its process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -43,6 +48,12 @@ pub struct Usage {
 pub struct UsageRequest {
     #[serde(rename = "StreamID")]
     pub stream_id: Uuid,
+    /// Only the executions of this job, with their curves.
+    #[serde(rename = "JobID", default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<JobId>,
+    /// Instead of executions, the curves of the node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub node: bool,
 }
 
 /// What one execution uses, as its node says. Job and namespace are those of its assignment.
@@ -57,6 +68,9 @@ pub struct ExecutionUsage {
     pub namespace: String,
     #[serde(rename = "Usage")]
     pub usage: Usage,
+    /// Since its process started; only where the request names its job.
+    #[serde(rename = "Curve", default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<UsageCurve>,
 }
 
 /// Response of List Usage.
@@ -73,8 +87,76 @@ pub struct ListUsage {
     pub unanswered_node_ids: Vec<NodeId>,
 }
 
-/// More cores than any machine has.
-const MOST_CORES: f64 = 1e6;
+/// Response of Execution Usage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct DescribeExecutionUsage {
+    #[serde(rename = "ExecutionID")]
+    pub execution_id: ExecutionId,
+    #[serde(rename = "NodeID")]
+    pub node_id: NodeId,
+    /// Whether its process runs.
+    pub running: bool,
+    /// Whether its node answered; true once the process has ended, because the record has the rest.
+    pub answered: bool,
+    /// What it may use.
+    pub allocated: Capacity,
+    /// Null if nothing measured it.
+    pub usage: Option<Usage>,
+    /// Null if it ran for less than a second, or nothing measured it.
+    pub curve: Option<UsageCurve>,
+}
+
+/// Response of Job Usage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct DescribeJobUsage {
+    #[serde(rename = "JobID")]
+    pub job_id: JobId,
+    /// What the executions below used together; null if there is none.
+    pub curve: Option<UsageCurve>,
+    /// What those that run may use together.
+    pub allocated: Capacity,
+    /// Executions in the curve.
+    pub measured: u64,
+    /// Nodes with running executions of the job, of which at most 64 are asked.
+    pub nodes: u64,
+    /// Of these, those that answered.
+    pub answered: u64,
+    /// There are more executions than were read: 1,000 that run, and 1,000 that ended, by index.
+    pub more: bool,
+    /// With `executions=true`, the curves of the first 100, by index, in 24 points at most.
+    pub executions: Vec<ExecutionCurve>,
+}
+
+/// The curve of one execution of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct ExecutionCurve {
+    #[serde(rename = "ExecutionID")]
+    pub execution_id: ExecutionId,
+    pub index: u32,
+    pub curve: UsageCurve,
+}
+
+/// Response of Node Usage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct DescribeNodeUsage {
+    #[serde(rename = "NodeID")]
+    pub node_id: NodeId,
+    /// Whether the node answered; it keeps the curves.
+    pub answered: bool,
+    pub capacity: Capacity,
+    /// The last hour in steps of ten seconds; null without an answer.
+    pub hour: Option<NodeCurve>,
+    /// The last day in steps of two minutes; null without an answer.
+    pub day: Option<NodeCurve>,
+}
 
 /// More CPU time than any task can use, in seconds.
 const MOST_CPU_SECONDS: f64 = 1e12;

@@ -17,8 +17,8 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::Scale;
 use super::measure::{Difference, Measure, Target, median, median_round, millis, rate, ratio};
+use super::scale::Scale;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually_within};
 
 /// Concurrent containers.
@@ -63,13 +63,13 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     };
     let mut measures = vec![
         row(
-            "docker jobs without network, 8 at once, of the peer's rate",
+            "docker jobs without network, 8 in parallel, of the peer's rate",
             "docker run --rm --network none",
             &mut rounds_none,
             Target::AtLeast(1.6),
         ),
         row(
-            "docker jobs with network, 8 at once, of the floor's rate",
+            "docker jobs with network, 8 in parallel, of the floor's rate",
             "the Engine API",
             &mut rounds_full,
             Target::AtLeast(0.95),

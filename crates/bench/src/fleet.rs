@@ -14,9 +14,9 @@ use testbed::harness::{ClusterSpec, eventually_within};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::Scale;
 use super::measure::{Measure, Target, millis};
 use super::process::cpu_time;
+use super::scale::Scale;
 
 const EXECUTIONS_PER_AGENT: u32 = 100;
 const SECONDS_MEASURED: u64 = 20;

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::measure;
 use super::measure::{Measure, Target};
 use super::process::{anonymous_bytes, resident_bytes};
-use super::{Scale, measure};
+use super::scale::Scale;
 use testbed::harness::{AgentSpec, ClusterSpec};
 
 /// Time for background work after the start.

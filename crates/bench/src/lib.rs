@@ -4,7 +4,8 @@
 //! work without the service) or to a peer, measured in the same run; the absolute figures are given
 //! as context.
 //!
-//! The daemons are the programs beside this one: separate processes, durable storage, no failpoints.
+//! The daemons are the programs next to this one: separate processes, durable storage, no
+//! failpoints.
 
 mod bare;
 mod containers;
@@ -14,10 +15,12 @@ mod idle;
 mod lifecycles;
 mod load;
 mod measure;
+mod printing;
 mod process;
 mod protection;
 mod queued;
 mod report;
+mod scale;
 mod seed;
 mod stored;
 mod submissions;
@@ -26,62 +29,12 @@ mod wasm;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 pub use bare::Bare;
 pub use floor::serve as serve_floor;
 pub use measure::{Measure, Target};
 pub use report::{Report, markdown};
-
-/// Amounts of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct Scale {
-    pub name: &'static str,
-    /// Duration of a rate measurement.
-    pub window: Duration,
-    /// Number of jobs with a thousand executions.
-    pub thousands: u64,
-    /// Number of jobs with one execution.
-    pub ones: u64,
-    /// Containers per rate measurement.
-    pub containers: u32,
-    /// Samples of a container latency, and of a faster latency.
-    pub slow_samples: u32,
-    pub fast_samples: u32,
-    /// Simulated agents, with a hundred live executions each.
-    pub agents: u32,
-    /// Number of queued jobs, and of stored jobs.
-    pub jobs: u64,
-    /// Live executions at a restart.
-    pub live: u32,
-}
-
-pub const FULL: Scale = Scale {
-    name: "full",
-    window: Duration::from_secs(8),
-    thousands: 40,
-    ones: 20_000,
-    containers: 64,
-    slow_samples: 100,
-    fast_samples: 1000,
-    agents: 1000,
-    jobs: 1_000_000,
-    live: 100_000,
-};
-
-/// A run of two minutes with smaller amounts. Rows that depend on an amount name it.
-pub const QUICK: Scale = Scale {
-    name: "quick",
-    window: Duration::from_secs(2),
-    thousands: 8,
-    ones: 3000,
-    containers: 16,
-    slow_samples: 5,
-    fast_samples: 60,
-    agents: 100,
-    jobs: 30_000,
-    live: 10_000,
-};
+pub use scale::{FULL, QUICK, Scale};
 
 type Measuring<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Vec<Measure>>> + 'a>>;
 
@@ -95,6 +48,7 @@ pub async fn run(scale: Scale, only: &str, mut report: impl FnMut(&str)) -> Vec<
         ("lives", Box::pin(lifecycles::measure(scale))),
         ("wasm", Box::pin(wasm::measure(scale))),
         ("containers", Box::pin(containers::measure(scale))),
+        ("printing", Box::pin(printing::measure(scale))),
         ("replacement", Box::pin(containers::replacement())),
         ("rest", Box::pin(idle::measure(scale))),
         ("fleet", Box::pin(fleet::measure(scale))),

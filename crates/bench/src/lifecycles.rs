@@ -8,9 +8,9 @@ use api_types::Timestamp;
 use orchestrator::clock;
 use serde_json::{Value, json};
 
-use super::Scale;
 use super::load::{self, Connection, Until, put};
 use super::measure::{Measure, Target, median, millis, rate};
+use super::scale::Scale;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, noop};
 
 const AGENTS: usize = 4;

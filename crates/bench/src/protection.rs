@@ -12,10 +12,10 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::Scale;
 use super::load::{self, Peer, Until, put_as};
 use super::measure::{Measure, Target, median_round, rate};
 use super::process::cpu_time;
+use super::scale::Scale;
 use testbed::harness::{Cluster, ClusterSpec, noop};
 
 /// As of the rows of submissions.

@@ -7,11 +7,12 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
+use super::fleet;
 use super::load::{self, Until, put};
 use super::measure::{Measure, Target, median, median_round, millis, rate};
 use super::process::resident_bytes;
+use super::scale::Scale;
 use super::seed::Seed;
-use super::{Scale, fleet};
 use testbed::harness::{Cluster, ClusterSpec, noop};
 
 const CONNECTIONS: u32 = 64;

@@ -141,7 +141,13 @@ impl Seed {
         self.commits += 1;
         let stamp = self.clock.stamp(&Reading::now());
         let id = CommitId { term: self.term, number: self.commits };
-        let write = Write::Batch { changes: &output.changes, keys: &[], records: &[], audit: &[] };
+        let write = Write::Batch {
+            changes: &output.changes,
+            keys: &[],
+            records: &[],
+            audit: &[],
+            loads: &[],
+        };
         self.store.commit(&Commit { id, stamp, write }).context("commit a part of the seed")?;
         Ok(())
     }

@@ -7,9 +7,9 @@ use anyhow::{Context, ensure};
 use api_types::JobId;
 use tempfile::TempDir;
 
-use super::Scale;
 use super::load::Connection;
 use super::measure::{Measure, Target, millis, percentile};
+use super::scale::Scale;
 use super::seed::Seed;
 use testbed::harness::{Cluster, ClusterSpec};
 

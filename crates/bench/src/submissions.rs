@@ -6,9 +6,10 @@
 use serde_json::json;
 
 use super::floor::Floor;
+use super::load::put;
 use super::load::{self, Until};
 use super::measure::{Measure, Target, median_round, millis, percentile, rate};
-use super::{Scale, load::put};
+use super::scale::Scale;
 use testbed::harness::{ClusterSpec, noop};
 
 /// The number of connections of the target.

@@ -20,7 +20,8 @@ use testbed::fleet;
 use uuid::Uuid;
 
 use super::measure::{Measure, Target, millis};
-use super::{Scale, seed};
+use super::scale::Scale;
+use super::seed;
 
 /// No input may hold the driver for longer, in milliseconds.
 const LONGEST: f64 = 10.0;
@@ -72,7 +73,7 @@ fn dry_run() -> Measure {
     let begin = thread_time();
     let preview = driven.scheduler.preview(&plan, spec.count);
     let took = thread_time().saturating_sub(begin);
-    let chosen = preview.iter().filter(|node| node.chosen).count();
+    let chosen = preview.nodes.iter().filter(|node| node.chosen).count();
     let what = format!("a dry run of Count 1,000,000 on {NODES} nodes");
     row(what, took, format!("{chosen} nodes chosen"))
 }
@@ -148,7 +149,7 @@ fn kinds(scale: Scale) -> Measure {
     row(what, driven.longest.max(submitted), context)
 }
 
-/// The timeouts of all jobs end at once.
+/// The timeouts of all jobs end at the same time.
 fn timers(scale: Scale) -> Measure {
     let mut driven = Driven::new();
     for number in 0..scale.jobs {
@@ -158,7 +159,7 @@ fn timers(scale: Scale) -> Measure {
     }
     let submitted = std::mem::take(&mut driven.longest);
     let turns = driven.wake(Duration::from_secs(3600));
-    let what = format!("the longest input with {} timers due at once", scale.jobs);
+    let what = format!("the longest input with {} timers due together", scale.jobs);
     let context = format!("{turns} turns; submissions up to {:.2} ms", millis(submitted));
     row(what, driven.longest, context)
 }

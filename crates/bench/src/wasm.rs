@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::Scale;
 use super::lifecycles::wait_until_all_ended;
 use super::load::{self, Connection, Until, put};
 use super::measure::{Measure, Target, rate};
+use super::scale::Scale;
 use testbed::harness::{AgentSpec, ClusterSpec};
 
 /// `(module (func (export "_start")))`

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_core::Contents;
-use agent_core::node_state::Limits;
 use api_client::Client;
 use api_types::NodeId;
 use daemon::{Pulse, service_manager};
@@ -20,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::opened::Opened;
+use self::opened::{Opened, limits};
 use crate::data::handover::Handover;
 use crate::data::logs::Outputs;
 use crate::data::results::publisher::PublishedDir;
@@ -31,11 +30,14 @@ use crate::host::secrets_dir::SecretsDir;
 use crate::host::settings::{InvalidSettings, Settings};
 use crate::http;
 use crate::http::guard::Guard;
+use crate::http::local_token::LocalTokenError;
 use crate::http::shared::{Readers, Shared};
 use crate::node::effects::{Files, Steps};
 use crate::node::ledger::{Ledger, LedgerError};
 use crate::node::mailbox::{Mailbox, Message};
 use crate::node::outbox::Outbox;
+use crate::node::probe::Probes;
+use crate::node::reserve::Reserve;
 use crate::node::supervisor::{Parts, Supervisor, sweep};
 use crate::node::tasks::Tasks;
 use crate::node::usage::Meters;
@@ -72,6 +74,8 @@ pub enum StartError {
          --for {own}`"
     )]
     OtherNode { own: NodeId, enrolled: NodeId },
+    #[error(transparent)]
+    LocalToken(#[from] LocalTokenError),
     #[error("cannot detect the capacity of this machine: {0}; set it with capacity")]
     Capacity(#[source] io::Error),
     #[error("start the thread of heartbeats")]
@@ -120,26 +124,29 @@ impl Agent {
             PublishedDir::new(data_dir.published(), settings.results.published_max_bytes);
         let secrets_dir = SecretsDir::open(&settings, data_dir.root())?;
         let asking = client(&settings, &enrolment)?;
-        let secrets = Secrets::new(Handover::new(asking.clone(), node_id), secrets_dir);
+        let secrets = Secrets::new(Handover::new(asking.clone(), node_id), secrets_dir.clone());
         let around =
             Surroundings { node_id, data_dir: &data_dir, tasks: &tasks, held: contents.engines() };
-        let steps = steps(&settings, listen_addr, &around, gpus, secrets).await?;
+        let steps = steps(&settings, listen_addr, &around, gpus, (secrets, secrets_dir)).await?;
         let (engines, observer) = (Arc::clone(&steps.engines), Arc::clone(&steps.observer));
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
         let vitals = Arc::new(Vitals::default());
+        let (held, file) = (Arc::clone(&vitals), data_dir.node_usage());
+        tasks.spawn(Arc::clone(&steps.meters).follow_node(move || held.held(), file));
         let parts = Parts {
-            limits: Limits { capacity, retain: settings.retain_finished() },
+            limits: limits(&settings, capacity),
             outbox: Arc::clone(&outbox),
             steps: Arc::clone(&steps),
             mailbox: mailbox.clone(),
             vitals: Arc::clone(&vitals),
         };
+        let guard = Guard::open(&enrolment, &settings, data_dir.local_token())?;
         let (pulse, supervisor) = spawn_supervisor(ledger, contents, parts, messages, data_dir);
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
-        let outputs = Outputs::new(&engines, &mailbox, &steps.files.dirs);
+        let outputs = Outputs::new(&engines, &mailbox, &steps.files);
         let stop_serving = CancellationToken::new();
         let shared = Shared {
             record,
@@ -152,9 +159,9 @@ impl Agent {
             outbox,
             observer: Arc::clone(&observer),
             readers: Readers::new(),
-            guard: Arc::new(Guard::new(enrolment.clone(), settings.orchestrator.clone())),
+            guard: Arc::new(guard),
         };
-        let measuring = (vitals, Arc::clone(&steps.meters));
+        let measuring = (vitals, Arc::clone(&steps));
         let clients = (&enrolment, asking);
         let session = session(&settings, node_id, clients, measuring, &tasks, &shared)?;
         let server = tokio::spawn(http::Service::new(shared).serve(listener, stop_serving.clone()));
@@ -183,7 +190,7 @@ fn session(
     settings: &Settings,
     node_id: NodeId,
     (enrolment, client): (&Enrolment, Client),
-    (vitals, meters): (Arc<Vitals>, Arc<Meters>),
+    (vitals, steps): (Arc<Vitals>, Arc<Steps>),
     tasks: &Tasks,
     shared: &Shared,
 ) -> Result<Arc<Session>, StartError> {
@@ -196,9 +203,16 @@ fn session(
     if let Some(renewal) = renewal {
         tasks.spawn(renewal.keep());
     }
-    let heartbeats =
-        Heartbeats::start(own, node_id, vitals, Arc::clone(watch), Arc::clone(observer))
-            .map_err(StartError::Thread)?;
+    let probes = Arc::clone(&steps.probes);
+    let heartbeats = Heartbeats::start(
+        own,
+        node_id,
+        vitals,
+        Arc::clone(watch),
+        Arc::clone(&probes),
+        Arc::clone(observer),
+    )
+    .map_err(StartError::Thread)?;
     let outputs = Arc::clone(&shared.outputs);
     Ok(Arc::new(Session {
         streams: Streams::new(
@@ -206,7 +220,7 @@ fn session(
             node_id,
             outputs,
             shared.published.clone(),
-            meters,
+            Arc::clone(&steps.meters),
             tasks.clone(),
         ),
         client,
@@ -217,6 +231,7 @@ fn session(
         outbox: Arc::clone(&shared.outbox),
         observer: Arc::clone(observer),
         watch: Arc::clone(watch),
+        probes,
         heartbeats,
         expired,
     }))
@@ -227,27 +242,35 @@ async fn steps(
     listen_addr: SocketAddr,
     around: &Surroundings<'_>,
     gpus: Inventory,
-    secrets: Secrets,
+    (secrets, secrets_dir): (Secrets, Option<SecretsDir>),
 ) -> Result<Arc<Steps>, OtlpError> {
     let (node_id, data_dir) = (around.node_id, around.data_dir);
     let tracer = Tracer::start(&settings.otlp, "compute-agent", node_id.to_string())?;
     let engines = engines(settings, around).await;
+    let files = Files::new(settings, data_dir, listen_addr, secrets);
     Ok(Arc::new(Steps {
         node_id,
+        reserve: Reserve::new(&engines, &files.copies, data_dir.root(), settings),
         meters: Arc::new(Meters::new(&engines, data_dir.executions())),
+        probes: Probes::new(
+            Arc::clone(&engines),
+            data_dir,
+            secrets_dir,
+            settings.allow_network,
+            around.tasks.clone(),
+        ),
         engines,
         gpus,
         observer: Observer::new(tracer),
         tasks: around.tasks.clone(),
         stop_grace: settings.stop_grace(),
-        files: Files::new(settings, data_dir, listen_addr, secrets),
+        files,
     }))
 }
 
 fn client(settings: &Settings, enrolment: &Enrolment) -> Result<Client, InvalidSettings> {
-    enrolment.client(&settings.orchestrator).map_err(|error| InvalidSettings::Refused {
-        key: "orchestrator",
-        reason: error.to_string(),
+    enrolment.client(&settings.orchestrator, settings.proxy()).map_err(|error| {
+        InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
     })
 }
 
@@ -280,6 +303,8 @@ fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, dra
     tasks.spawn(async move { drain.undo().await });
     let engines = Arc::clone(&steps.engines);
     tasks.spawn(async move { engines.keep().await });
+    let keeping = Arc::clone(&steps);
+    tasks.spawn(async move { keeping.reserve.keep().await });
     let reporting = Arc::clone(&session);
     tasks.spawn(async move { reporting.report().await });
     tasks.spawn(async move { session.keep().await });
@@ -316,7 +341,7 @@ impl RunningAgent {
         self.stop_serving.cancel();
         self.server.abort();
         self.tasks.stop().await;
-        self.mailbox.send(Message::Stop).await;
+        self.mailbox.send(Message::Kill).await;
         self.end().await;
     }
 

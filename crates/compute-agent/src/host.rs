@@ -4,6 +4,7 @@ pub(crate) mod backoff;
 pub(crate) mod cgroup;
 pub(crate) mod clock;
 pub(crate) mod data_dir;
+pub(crate) mod device;
 pub(crate) mod disk;
 pub(crate) mod gpu;
 pub(crate) mod identity;

@@ -4,8 +4,10 @@ mod executions;
 mod failure;
 pub(crate) mod guard;
 mod identity;
+pub(crate) mod local_token;
 mod metrics;
 mod openapi;
+mod paging;
 mod parameter;
 mod render;
 mod results;
@@ -13,6 +15,7 @@ pub(crate) mod shared;
 
 use std::sync::Arc;
 
+use api_types::requester::PATTERNS;
 use api_types::routes;
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
@@ -25,27 +28,36 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use guard::OpenTo;
 use shared::Shared;
 
 /// Concurrent connections, enough for some people and the metrics scrapers.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Operations that tell nothing about what runs.
+/// Operations that tell nothing about what runs, in addition to the old group.
 const OPEN: [&str; 4] = [routes::ALIVE, routes::VERSION, routes::LIVEZ, routes::READYZ];
+
+/// Who may use the operations of a path.
+fn open_to(pattern: &str) -> OpenTo {
+    match pattern {
+        _ if OPEN.contains(&pattern) || PATTERNS.contains(&pattern) => OpenTo::Everyone,
+        routes::METRICS => OpenTo::Monitors,
+        _ => OpenTo::ThisNode,
+    }
+}
 
 /// The API, as every connection serves it.
 #[derive(Clone)]
 pub(crate) struct Service {
     shared: Shared,
-    routes: Arc<Routes<Shared, About>>,
+    routes: Arc<Routes<Shared, RouteMeta>>,
     /// Of requests for no operation.
     unmatched: Arc<RouteMetrics>,
 }
 
 /// What is said of the operations of a path.
-struct About {
-    /// To callers without credentials.
-    is_open: bool,
+struct RouteMeta {
+    open_to: OpenTo,
     metrics: RouteMetrics,
 }
 
@@ -54,8 +66,8 @@ struct About {
 impl Service {
     pub(crate) fn new(shared: Shared) -> Self {
         let metrics = shared.observer.metrics.http.clone();
-        let about = |pattern: &'static str, _: &[&Method]| About {
-            is_open: OPEN.contains(&pattern),
+        let about = |pattern: &'static str, _: &[&Method]| RouteMeta {
+            open_to: open_to(pattern),
             metrics: metrics.of_route(Some(pattern)),
         };
         let routes = operations().routes(shared.clone(), failure::wrong_method, about);
@@ -80,7 +92,7 @@ impl Service {
         let is_routine = found.as_ref().is_some_and(|found| found.is_routine());
         let admitted = async |request: Request<Body>| {
             let Some(found) = found else { return failure::unknown_path(&request) };
-            match self.shared.guard.admit(found.about().is_open, request.headers()).await {
+            match self.shared.guard.admit(found.about().open_to, request.headers()).await {
                 Ok(()) => found.answer(request).await,
                 Err(response) => response,
             }
@@ -105,5 +117,6 @@ fn operations() -> Operations<Shared> {
         .merge(collect!(identity::livez))
         .merge(collect!(identity::readyz))
         .merge(collect!(metrics::metrics))
+        .merge(daemon::http::requester::router())
         .merge(openapi::router())
 }

@@ -82,6 +82,7 @@ async fn run(mut settings: Settings) -> ExitCode {
                 StartError::DataDir(_)
                 | StartError::Ledger(_)
                 | StartError::Listen { .. }
+                | StartError::LocalToken(_)
                 | StartError::Thread(_)
                 | StartError::Otlp(_)
                 | StartError::Enrol(_)

@@ -6,6 +6,8 @@ pub(crate) mod effects;
 pub(crate) mod ledger;
 pub(crate) mod mailbox;
 pub(crate) mod outbox;
+pub(crate) mod probe;
+pub(crate) mod reserve;
 pub(crate) mod supervisor;
 pub(crate) mod tasks;
 pub(crate) mod usage;

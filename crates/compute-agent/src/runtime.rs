@@ -4,11 +4,14 @@
 //! next agent repeats it. The key of everything is the execution's id, from which an engine must
 //! find its state again without this process's memory.
 
+pub(crate) mod capabilities;
 pub(crate) mod docker;
-mod environment;
+pub(crate) mod environment;
+mod field;
 pub(crate) mod noop;
 pub(crate) mod registry;
 mod result_paths;
+pub(crate) mod twin;
 pub(crate) mod wasm;
 
 use std::path::PathBuf;
@@ -17,7 +20,7 @@ use std::time::Duration;
 
 use agent_core::execution::{Exit, Failure};
 use api_types::log::LogStream;
-use api_types::protocol::Work;
+use api_types::protocol::{FailureCause, Work};
 use api_types::source::InputSource;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use bytes::Bytes;
@@ -30,6 +33,9 @@ use crate::data::inputs::placement::MountedInput;
 use crate::data::progress::Progress;
 use crate::data::secrets::HandedOver;
 use crate::host::cgroup::Reading;
+use crate::host::device::Device;
+pub(crate) use field::field_of;
+use twin::Twin;
 
 /// Everything an engine needs to prepare a task.
 #[derive(Debug, Clone)]
@@ -58,13 +64,42 @@ pub(crate) struct OutputChunk {
     pub(crate) bytes: Bytes,
 }
 
+/// Where the output of a task is until it is collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputKeeping {
+    /// In files of this node that only the agent removes.
+    OnThisNode,
+    /// With the engine, which others may tell to remove it: the agent copies it as it arrives. A
+    /// chunk has the same time and the same bytes whenever it is read, and takes this much more
+    /// than its bytes.
+    WithEngine { piece_bytes: u64 },
+}
+
+/// The part of a task's output that is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OutputRange {
+    /// Until the end of the process.
+    pub(crate) follow: bool,
+    /// What was printed before this time may be left out; everything when none.
+    pub(crate) since: Option<Timestamp>,
+}
+
+/// What the files of a task do not show of its use of a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    /// Bytes that its processes have written so far, whether a file still has them or not.
+    pub(crate) written_bytes: u64,
+    /// Files and directories that it has made, changed or removed.
+    pub(crate) entries: u64,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExecutorError {
     /// The engine did not respond; tasks under it may still run.
     #[error("{engine} does not answer: {reason}")]
     Unreachable { engine: &'static str, reason: String },
     /// The engine has nothing with this execution's name.
-    #[error("the container of this execution is gone: it was removed by someone else")]
+    #[error("its container was removed by someone else")]
     Gone,
     /// The image existed, and was removed.
     #[error("image '{image}' was removed while its container was made: {reason}")]
@@ -75,8 +110,16 @@ pub(crate) enum ExecutorError {
     /// The engine has the output, and cannot read it or the rest of it.
     #[error("cannot read the output of this execution: {reason}")]
     OutputLost { reason: String },
+    /// The engine refused something that the task names. Only a twin tells whose fault it is.
+    #[error("{reason}")]
+    Refused {
+        reason: String,
+        /// What such an error counted as before there were twins, for an orchestrator that does not
+        /// know the cause `Refused`.
+        formerly: FailureCause,
+    },
     /// The preparation was cancelled.
-    #[error("given up")]
+    #[error("cancelled")]
     Cancelled,
     #[error("{}", _0.message)]
     Failed(Failure),
@@ -99,6 +142,15 @@ pub(crate) trait Executor: Send + Sync {
     /// Probes an engine that may be unreachable; returns its identity, for the log.
     fn probe(&self) -> BoxFuture<'_, Result<String, ExecutorError>> {
         ready(Ok(String::new())).boxed()
+    }
+
+    /// Runs a twin of a task, and removes it. Keeps to [`TWIN_TIMEOUT`](twin::TWIN_TIMEOUT), and must
+    /// be safe to cancel at any point.
+    ///
+    /// Unreachable where the engine did not respond; any other error means that the engine cannot
+    /// run the twin either.
+    fn run_twin<'a>(&'a self, _: &'a Twin) -> BoxFuture<'a, Result<(), ExecutorError>> {
+        ready(Ok(())).boxed()
     }
 
     /// The engine's background work: it keeps resources ready and enforces limits, until the agent
@@ -134,6 +186,11 @@ pub(crate) trait Executor: Send + Sync {
     /// steady clock.
     fn start(&self, id: ExecutionId) -> BoxFuture<'_, Result<Timestamp, ExecutorError>>;
 
+    /// What its user should know although it has started, for a task that this process prepared.
+    fn remark(&self, _: ExecutionId) -> Option<String> {
+        None
+    }
+
     /// Waits for the end of the process, however long the engine is unreachable in between.
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>>;
 
@@ -143,13 +200,18 @@ pub(crate) trait Executor: Send + Sync {
     /// Asks the process to end, and kills it after the grace period.
     fn stop(&self, id: ExecutionId, grace: Duration) -> BoxFuture<'_, Result<(), ExecutorError>>;
 
+    /// Whether the agent copies the output of running tasks.
+    fn output_keeping(&self) -> OutputKeeping {
+        OutputKeeping::OnThisNode
+    }
+
     /// The output of the task, in order, from its first byte: so far, or with `follow` until its
     /// process has ended. A followed stream may end early when the engine becomes unreachable; the
     /// reader learns from the execution whether there is more.
     fn logs(
         &self,
         id: ExecutionId,
-        follow: bool,
+        range: OutputRange,
     ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>>;
 
     /// A file or directory of an ended task, as a tar whose entries begin with the last component
@@ -164,6 +226,17 @@ pub(crate) trait Executor: Send + Sync {
     /// engine bounds itself; none where the engine cannot measure them.
     fn written_bytes(&self, _: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
         ready(Ok(None)).boxed()
+    }
+
+    /// A directory on the disk that tasks write to; none where this machine does not show it.
+    fn task_directory(&self) -> BoxFuture<'_, Option<PathBuf>> {
+        ready(None).boxed()
+    }
+
+    /// How a running task uses up this disk in ways that its files do not show. Costs the engine
+    /// much to tell; 0 where nothing tells.
+    fn hidden<'a>(&'a self, _: ExecutionId, _: &'a Device) -> BoxFuture<'a, Hidden> {
+        ready(Hidden::default()).boxed()
     }
 
     /// What the task uses, or used until its process ended; none where nothing measures it.
@@ -185,10 +258,17 @@ pub(crate) trait Executor: Send + Sync {
 
 // === impl ExecutorError ===
 
+impl From<Failure> for ExecutorError {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 impl From<ExecutorError> for Failure {
     fn from(error: ExecutorError) -> Self {
         match error {
             ExecutorError::Failed(failure) => failure,
+            ExecutorError::Refused { reason, formerly } => Self::of(formerly, reason),
             ExecutorError::Unreachable { .. }
             | ExecutorError::Gone
             | ExecutorError::NoSuchImage { .. }

@@ -28,6 +28,7 @@ use tracing::{debug, info, warn};
 use crate::host::{clock, mint};
 use crate::node::mailbox::{Mailbox, Message};
 use crate::node::outbox::Outbox;
+use crate::node::probe::Probes;
 use crate::observer::Observer;
 use crate::runtime::registry::Engines;
 use heartbeat::Heartbeats;
@@ -45,6 +46,7 @@ pub(crate) struct Session {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) observer: Arc<Observer>,
     pub(crate) watch: Arc<SessionWatch>,
+    pub(crate) probes: Arc<Probes>,
     pub(crate) streams: Streams,
     pub(crate) heartbeats: Heartbeats,
     /// Of a node with a certificate: the orchestrator considers it expired.
@@ -65,6 +67,7 @@ impl Session {
             let offered = engines.borrow_and_update().clone();
             let answer = self.join(&offered, &mut joining).await;
             joining.joined(clock::steady());
+            self.probes.joined(&answer);
             self.watch.joined(&answer);
             self.observer.metrics.sessions.inc();
             let end = tokio::select! {
@@ -117,7 +120,7 @@ impl Session {
 impl Session {
     /// Does what the orchestrator means when it no longer takes the certificate of this node: one
     /// that has expired is renewed, and a node whose certificate is revoked stops its work, since
-    /// nobody will ask for it any more. Returns whether it was one of these.
+    /// no one will ask for it any more. Returns whether it was one of these.
     async fn distrusted(&self, error: &ClientError) -> bool {
         let Some(expired) = &self.expired else { return false };
         match error.code() {

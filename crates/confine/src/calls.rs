@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use libc::c_long;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
+    SeccompRule, TargetArch, sock_filter,
 };
 
-use crate::ConfineError;
+use crate::error::ConfineError;
 
 /// Calls that no fetching or compiling needs.
-const DENIED: [c_long; 45] = [
+const DENIED: [c_long; 48] = [
     // Other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -22,6 +22,9 @@ const DENIED: [c_long; 45] = [
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_process_mrelease,
     // Leaving the group by which its parent ends it.
     libc::SYS_setsid,
     libc::SYS_setpgid,
@@ -68,6 +71,19 @@ const DENIED: [c_long; 45] = [
     libc::SYS_personality,
 ];
 
+/// Calls whose first argument is a process: they are allowed for the caller itself, which is 0.
+const OF_A_PROCESS: [c_long; 5] = [
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+
+/// In the number of a call of the x32 interface, which numbers every call differently: a filter that
+/// compares numbers would let them all pass.
+const X32_BIT: u32 = 0x4000_0000;
+
 /// Namespaces that a new process could get.
 const NEW_NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
@@ -94,9 +110,33 @@ pub(crate) fn restrict(network: bool) -> Result<(), ConfineError> {
         SeccompRule::new(vec![argument(SeccompCmpOp::MaskedEq(bits), *flag)?])
     });
     rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
+    for call in OF_A_PROCESS {
+        let of_another = SeccompRule::new(vec![argument(SeccompCmpOp::Ne, 0)?])?;
+        rules.insert(call, vec![of_another]);
+    }
+    seccompiler::apply_filter(&without_x32())?;
     apply(rules, libc::EPERM)?;
     // Its flags lie in memory, where a filter sees nothing; libraries go back to `clone`.
     apply(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
+}
+
+/// Denies every call of the x32 interface. The library of filters has no condition on the number of a
+/// call, so this one is written out.
+fn without_x32() -> BpfProgram {
+    let step = |code: u32, k: u32| sock_filter {
+        code: u16::try_from(code).expect("the code of an instruction has 16 bits"),
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let errno = libc::EPERM.unsigned_abs();
+    vec![
+        // The number is the first field of what a filter sees.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        sock_filter { jf: 1, ..step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, X32_BIT) },
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | errno),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 /// A condition on the first argument.

@@ -7,7 +7,8 @@ use landlock::{
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-use crate::{ConfineError, Confinement};
+use crate::Confinement;
+use crate::error::ConfineError;
 
 /// The newest set of rights that this release knows; an older kernel enforces what it has. The
 /// sixth brought signals.

@@ -1,7 +1,7 @@
 //! Confines the calling process before it reads untrusted input.
 //!
 //! A program that fetches or compiles for a job has its parent's user, and with it everything that
-//! the user may do: read the keys beside the data, talk to the Docker Engine, which is as good as
+//! the user may do: read the keys next to the data, talk to the Docker Engine, which is as good as
 //! being root. [`Confinement::enter`] takes that away, for the process and all that it starts:
 //!
 //! * Landlock: it opens the named paths and nothing else, and signals nothing outside;
@@ -12,12 +12,14 @@
 //! It must be called while the process has one thread: threads that exist are not confined.
 
 mod calls;
+mod error;
 mod files;
 
 use std::path::PathBuf;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 
+pub use error::ConfineError;
 pub use files::is_supported;
 
 /// What a process needs for its work.
@@ -29,28 +31,12 @@ pub struct Confinement {
     pub write: Vec<PathBuf>,
     /// Whether it may open connections.
     pub network: bool,
-    /// Memory of its own for each process, in bytes. Reserved addresses without memory behind them
+    /// Private memory of each process, in bytes. Reserved addresses without memory behind them
     /// do not count, unlike with a limit of addresses.
     pub memory_bytes: u64,
     pub cpu_seconds: u64,
     /// Whether the process goes on where the kernel has no Landlock.
     pub allow_unconfined: bool,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ConfineError {
-    #[error("this kernel has no Landlock; allow_unconfined = true does without")]
-    Unsupported,
-    #[error("confine the process to its files")]
-    Files(#[from] landlock::RulesetError),
-    #[error("open a path for the rules of the confinement")]
-    Path(#[from] landlock::PathFdError),
-    #[error("make the filter of system calls")]
-    Filter(#[from] seccompiler::BackendError),
-    #[error("apply the filter of system calls")]
-    Calls(#[from] seccompiler::Error),
-    #[error("limit the process")]
-    Limits(#[from] rustix::io::Errno),
 }
 
 // === impl Confinement ===
@@ -63,7 +49,7 @@ impl Confinement {
             (Resource::Data, self.memory_bytes),
             (Resource::Cpu, self.cpu_seconds),
         ] {
-            // Nobody but root may go beyond what the process was started with.
+            // Only root may go beyond what the process was started with.
             let most = getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
             setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
         }

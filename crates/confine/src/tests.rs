@@ -1,5 +1,5 @@
 //! What a confined thread may still do. Rules of Landlock and seccomp hold for the thread that
-//! enters them, so each test confines one of its own.
+//! enters them, so each test confines a separate one.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -113,4 +113,46 @@ fn no_mount_and_no_namespace_is_made() {
 fn a_path_that_does_not_exist_needs_no_right() {
     let read = vec![Path::new("/does/not/exist").to_owned()];
     confined(Confinement { read, ..GENEROUS }, || {});
+}
+
+/// The error that this system call ends with, made by a program: 0 if it succeeds.
+#[cfg(target_arch = "x86_64")]
+fn errno_of(call: i64, arguments: &str) -> i32 {
+    let script = format!("my $b = \"\\0\" x 16; $! = 0; syscall({call}{arguments}); exit($! + 0)");
+    let status = std::process::Command::new("/usr/bin/perl").args(["-e", &script]).status();
+    status.expect("perl is part of every Debian").code().expect("it exits")
+}
+
+/// The kernel numbers each call of the x32 interface anew: a filter of plain numbers lets them pass.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn calls_of_the_x32_interface_are_denied() {
+    let read = ["/usr", "/lib", "/lib64", "/etc"].map(PathBuf::from).to_vec();
+    let write = vec![PathBuf::from("/dev/null")];
+    confined(Confinement { read, write, ..GENEROUS }, || {
+        let x32 = 0x4000_0000;
+        assert_eq!(errno_of(libc::SYS_getpid, ""), 0);
+        for call in [libc::SYS_getpid, libc::SYS_ptrace, libc::SYS_socket, 520, 547] {
+            assert_eq!(errno_of(x32 + call, ", 0, 0, 0"), libc::EPERM, "{call}");
+        }
+    });
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn another_process_is_not_limited_or_scheduled() {
+    let read = ["/usr", "/lib", "/lib64", "/etc"].map(PathBuf::from).to_vec();
+    let write = vec![PathBuf::from("/dev/null")];
+    confined(Confinement { read, write, ..GENEROUS }, || {
+        let files = libc::RLIMIT_NOFILE;
+        assert_eq!(errno_of(libc::SYS_prlimit64, &format!(", 0, {files}, 0, $b")), 0);
+        let of_parent = format!(", getppid(), {files}, 0, $b");
+        assert_eq!(errno_of(libc::SYS_prlimit64, &of_parent), libc::EPERM);
+        // Of the caller too, unless it says 0: a filter cannot know its number.
+        let of_caller = format!(", $$, {files}, 0, $b");
+        assert_eq!(errno_of(libc::SYS_prlimit64, &of_caller), libc::EPERM);
+        assert_eq!(errno_of(libc::SYS_sched_setscheduler, ", getppid(), 0, $b"), libc::EPERM);
+        assert_eq!(errno_of(libc::SYS_sched_setaffinity, ", getppid(), 8, $b"), libc::EPERM);
+        assert_eq!(errno_of(libc::SYS_move_pages, ", getppid(), 0, 0, 0, 0, 0"), libc::EPERM);
+    });
 }

@@ -9,7 +9,7 @@ use scheduler::change::{EventRow, EventSubject};
 use crate::clock::Stamp;
 use crate::records::RecordRow;
 use crate::store::{
-    Commit, CommitId, EXECUTION_ROWS, IdempotencyRow, JOB_ROWS, Outcome, Removal, Store,
+    Commit, CommitId, EXECUTION_ROWS, IdempotencyRow, JOB_ROWS, LoadRow, Outcome, Removal, Store,
     StoreError, Write,
 };
 
@@ -21,6 +21,7 @@ pub struct Batch {
     pub keys: Vec<IdempotencyRow>,
     pub records: Vec<RecordRow>,
     pub audit: Vec<AuditRecord>,
+    pub loads: Vec<LoadRow>,
     /// The number of inputs.
     pub inputs: usize,
 }
@@ -49,6 +50,7 @@ impl Batch {
             && self.keys.is_empty()
             && self.records.is_empty()
             && self.audit.is_empty()
+            && self.loads.is_empty()
     }
 
     /// What the stored jobs, executions and events cost to remove one day, in the rows of
@@ -71,8 +73,8 @@ impl NumberedCommit {
     pub fn write_to(&self, store: &mut dyn Store) -> Result<Outcome, StoreError> {
         let write = match &self.content {
             Content::Batch(batch) => {
-                let Batch { output, keys, records, audit, inputs: _ } = batch.as_ref();
-                Write::Batch { changes: &output.changes, keys, records, audit }
+                let Batch { output, keys, records, audit, loads, inputs: _ } = batch.as_ref();
+                Write::Batch { changes: &output.changes, keys, records, audit, loads }
             }
             Content::Removal(removal) => Write::Removal(*removal),
             Content::Probe => Write::Probe,

@@ -1,6 +1,6 @@
 //! When to remove expired jobs and idempotency keys, and how many at a time.
 //!
-//! A removal is a commit of its own between two others. It is small, and the pause after it is a
+//! A removal is a separate commit between two others. It is small, and the pause after it is a
 //! multiple of its duration: inputs rarely wait for it, and never long, on any disk.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ const SCAN_EVERY: Duration = Duration::from_secs(10);
 const ROWS_AT_ONCE: u32 = 256;
 
 /// The most rows of jobs that one step removes when they arrive quickly: about seven milliseconds
-/// besides the write. Beyond it steps follow one another sooner.
+/// in addition to the write. Beyond it, steps follow one another sooner.
 const MOST_ROWS: u32 = 768;
 
 /// Rows of jobs removed for each one stored since the previous step, so that finished jobs do not
@@ -41,8 +41,8 @@ const PAUSE_PER_STEP: u32 = 4;
 const PAUSE_PER_STEP_BEHIND: u32 = 1;
 
 /// How much lost time removal makes up for at most. The commit of many jobs outlasts the pause, and
-/// would leave removal less than its half of the time; the steps that then follow one another at once
-/// keep a request waiting for little longer than this.
+/// would leave removal less than its half of the time; the steps that then follow one another
+/// directly keep a request waiting for little longer than this.
 const MOST_LATE: Duration = Duration::from_millis(50);
 
 /// The same for keys: a longer pause would make the next step larger.

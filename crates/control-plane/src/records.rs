@@ -1,4 +1,5 @@
-//! Records beside the scheduler's: tokens, namespaces, keys; each a text under a kind and a key.
+//! Records other than the scheduler's: tokens, namespaces, keys; each a text under a kind and a
+//! key.
 //!
 //! They are few and read often, so the step keeps all of them in memory and its runner publishes
 //! them. What a text means is the business of those who write it.
@@ -76,7 +77,7 @@ pub enum Expected {
 /// Why none of the changes of a request took place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordRefusal {
-    #[error("{} '{}' was changed meanwhile", .0.kind.word(), .0.key)]
+    #[error("{} '{}' was changed by another request", .0.kind.word(), .0.key)]
     Changed(RecordKey),
     #[error("there are {MAX_RECORDS} records of the kind {} already", .0.word())]
     TooMany(RecordKind),
@@ -135,7 +136,7 @@ impl Record {
         Expected::Version(self.version)
     }
 
-    /// Removes the record unless it was changed meanwhile.
+    /// Removes the record unless another request has changed it.
     pub fn removal(self) -> RecordWrite {
         let expected = self.unchanged();
         RecordWrite { key: self.key, expected, value: None }
@@ -151,7 +152,7 @@ impl RecordWrite {
         Self { key, expected, value: Some(text.into()) }
     }
 
-    /// Removes the record, even if it was changed or removed meanwhile.
+    /// Removes the record, even if another request has changed or removed it.
     pub fn removal(key: RecordKey) -> Self {
         Self { key, expected: Expected::Anything, value: None }
     }

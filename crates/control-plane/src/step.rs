@@ -7,12 +7,12 @@
 //!
 //! | the store says | the step |
 //! |---|---|
-//! | full | refuses callers, and probes once a second with a commit of its own number; then takes a new term |
+//! | full | refuses callers, and probes once a second with a commit under the next number; then takes a new term |
 //! | unavailable | repeats the same commit under the same number; after [`UNKNOWN_FOR`] takes a new term, which settles it |
 //! | fenced | drops the scheduler, and takes a new term |
 //! | anything else | steps down |
 //!
-//! Only one commit is under way at a time, and no request is handled meanwhile; heartbeats are
+//! Only one commit is under way at a time, and no request is handled until it ends; heartbeats are
 //! taken at any time.
 //!
 //! A step that committed by itself, synchronously, was rejected: it can neither carry a commit
@@ -39,7 +39,7 @@ pub use self::event::{
 use self::gate::Gate;
 pub use self::gate::{Release, Trust};
 use self::turn::Turn;
-use crate::audit::Chain;
+use crate::audit::Chains;
 use crate::batch::{Batch, Content, NumberedCommit};
 use crate::clock::Stamp;
 use crate::pruning::Pruning;
@@ -91,7 +91,7 @@ enum Load {
 struct Serving {
     scheduler: Scheduler,
     records: Records,
-    audit: Chain,
+    audit: Chains,
     term: Term,
     last_commit: u64,
     /// When the scheduler wants to be handed the time.

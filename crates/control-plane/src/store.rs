@@ -3,12 +3,13 @@
 //! One writer, the driver, owns a [`Store`]; any number of readers share [`Reads`], which never
 //! wait for the writer. Only the modules below this one know SQL.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::audit::AuditRecord;
+use api_types::audit::{AuditChain, AuditRecord};
+use api_types::curve::UsageCurve;
 use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::history::EventType;
 use api_types::id::IdPrefix;
@@ -16,11 +17,10 @@ use api_types::job::{JobStateType, JobType};
 use api_types::log::OutputTail;
 use api_types::usage::Usage;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
-
 use scheduler::change::{EventRow, ExecutionRow, Live, LiveJobRow};
 use scheduler::time::Moment;
 
-use crate::audit::Chain;
+use crate::audit::Chains;
 use crate::records::Record;
 
 mod commit;
@@ -36,11 +36,12 @@ pub use self::commit::{
 };
 
 pub use self::query::{
-    ExecutionOrder, ExecutionPosition, ExecutionQuery, JobOrder, JobPosition, JobQuery,
-    LiveExecution, LiveExecutionsQuery, Namespaces,
+    EventEntry, EventsPage, EventsQuery, ExecutionOrder, ExecutionPosition, ExecutionQuery,
+    FoundJobs, JobOrder, JobPosition, JobQuery, LiveExecution, LiveExecutionsQuery, LoadRow,
+    Namespaces, SearchQuery, StoredCurve, StoredNames,
 };
 
-/// The most bytes of the ends of outputs that a job keeps; the oldest make room for new ones.
+/// Output-tail bytes kept per job; the oldest make room for new ones.
 pub const MAX_TAILS_BYTES: u64 = 16 << 20;
 
 /// How long an idempotency key is remembered: an hour longer than the API promises, because the
@@ -55,6 +56,9 @@ pub const NODE_EVENTS: u64 = 1000;
 /// that is gone.
 pub const FORGOTTEN_NODES_EVENTS: u64 = 10_000;
 
+/// How long the load of the cluster is kept.
+pub const LOAD_RETENTION: Duration = Duration::from_hours(7 * 24);
+
 /// The writer's half.
 pub trait Store: Send {
     /// Begins a new term, durably: from now on commits under any other are [`StoreError::Fenced`].
@@ -66,8 +70,8 @@ pub trait Store: Send {
     /// Loads the live state as of the last commit; `job` receives the jobs, one by one.
     fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError>;
 
-    /// Where the audit log ends.
-    fn audit_chain(&mut self) -> Result<Chain, StoreError>;
+    /// Where the chains of the audit log end.
+    fn audit_chains(&mut self) -> Result<Chains, StoreError>;
 
     /// Every record.
     fn records(&mut self) -> Result<Vec<Record>, StoreError>;
@@ -114,12 +118,19 @@ pub trait Reads: Send + Sync {
     fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError>;
     /// The same jobs without their specifications.
     fn summaries(&self, query: &JobQuery) -> Result<Page<StoredSummary>, StoreError>;
+    /// Live jobs and recently ended ones with this text in a name, an ID or a label: among the newest
+    /// 100,000 live and 10,000 ended ones.
+    fn search_jobs(&self, query: &SearchQuery) -> Result<FoundJobs, StoreError>;
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError>;
     /// Counts every job that is over.
     fn job_totals(&self) -> Result<JobTotals, StoreError>;
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;
     /// The end of the output of a failed execution, unless later ones of its job took its place.
     fn output_tail(&self, id: ExecutionId) -> Result<Option<OutputTail>, StoreError>;
+    /// What an execution used over time, unless it has not ended, or nothing measured it.
+    fn usage_curve(&self, id: ExecutionId) -> Result<Option<UsageCurve>, StoreError>;
+    /// The same of the job's executions, by index.
+    fn usage_curves(&self, job: JobId, limit: u32) -> Result<Vec<StoredCurve>, StoreError>;
     fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError>;
     /// The executions of a job that failed or were declined, the latest first.
     fn failures(&self, job: JobId, limit: u32) -> Result<Vec<ExecutionRow>, StoreError>;
@@ -136,11 +147,19 @@ pub trait Reads: Send + Sync {
     /// Events of all jobs, or of all nodes, in order of their sequence, and the gaps that removal
     /// left.
     fn events(&self, query: &EventsQuery) -> Result<EventsPage, StoreError>;
+    /// The names of these jobs, and the indexes of these executions, as far as they are stored.
+    fn names(
+        &self,
+        jobs: &BTreeSet<JobId>,
+        executions: &BTreeSet<ExecutionId>,
+    ) -> Result<StoredNames, StoreError>;
     /// The sequence of the last event ever stored; 0 if there was none.
     fn last_event(&self) -> Result<u64, StoreError>;
+    /// The load of the cluster from a time on, the oldest first; a week is kept.
+    fn cluster_load(&self, since: Timestamp) -> Result<Vec<LoadRow>, StoreError>;
     /// The size of the database.
     fn size(&self) -> Result<StoreSize, StoreError>;
-    /// Records of the audit log, in order of their sequence.
+    /// Records of a chain of the audit log, in order of their sequence.
     fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRecord>, StoreError>;
     /// A sequence after which all events at or after this time lie: every event up to it is
     /// earlier. Some events after it may be earlier too, about a second's worth unless the wall
@@ -152,7 +171,7 @@ pub trait Reads: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreSize {
     pub database_bytes: u64,
-    /// The write-ahead log beside it.
+    /// Its write-ahead log.
     pub log_bytes: u64,
     pub pages: u64,
     /// Free pages, which the next rows use before the file grows.
@@ -284,8 +303,9 @@ pub struct NodeHistoryQuery {
     pub limit: u32,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct AuditQuery {
+    pub chain: AuditChain,
     /// At or after.
     pub since: Timestamp,
     pub user: Option<String>,
@@ -294,43 +314,6 @@ pub struct AuditQuery {
     /// The sequence of the last record of the previous page.
     pub after: Option<u64>,
     pub limit: u32,
-}
-
-/// Events committed after a position, of any job or node.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EventsQuery {
-    /// The `seq` of the last event already examined.
-    pub after: u64,
-    pub job: Option<JobId>,
-    pub namespaces: Namespaces,
-    /// Those of jobs and executions if `None`.
-    pub event_type: Option<EventType>,
-    /// At or after.
-    pub since: Timestamp,
-    /// The number of events to examine, matching or not.
-    pub limit: u32,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct EventsPage {
-    pub entries: Vec<EventEntry>,
-    /// The `seq` up to which all events were examined.
-    pub through: u64,
-    /// Whether later events exist.
-    pub more: bool,
-    /// Whether the requested job is not stored, so that no event of it can follow.
-    pub job_gone: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum EventEntry {
-    Event(EventRow),
-    /// Retention removed all events in this range of `seq`; whether the query would have matched
-    /// them is no longer known.
-    Gap {
-        from: u64,
-        to: u64,
-    },
 }
 
 #[derive(Debug, Clone)]

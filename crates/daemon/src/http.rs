@@ -4,18 +4,26 @@
 
 mod context;
 mod edge;
+mod head;
 mod indent;
 mod operations;
+mod plain;
+mod query;
+mod refusal;
+pub mod requester;
 mod routes;
 mod serve;
 mod tls;
 mod unread;
 
-pub use context::{Peer, RequestContext};
-pub use edge::{JSON, REQUEST_ID, Refusal, RequestId, answer, json, wants_pretty};
+pub use context::{Peer, RequestContext, RequestId};
+pub use edge::{REQUEST_ID, answer, json, wants_pretty};
+pub use head::Flaw;
 #[doc(hidden)]
 pub use operations::method;
 pub use operations::{Described, Document, Operations};
+pub use query::{InvalidQuery, MAX_LIMIT, Query, invalid_query};
+pub use refusal::{JSON, Refusal};
 pub use routes::{Found, Routes, parameters};
 pub use serve::{Listening, connections_within, serve};
 pub use tls::{ClientCertificate, Tls};

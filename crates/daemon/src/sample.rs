@@ -77,7 +77,7 @@ mod tests {
 # The sample.
 
 # Where it listens.
-# Nobody else may.
+# No one else may.
 #listen = \"127.0.0.1:1\"
 
 [box]
@@ -90,7 +90,7 @@ mod tests {
         let found = settings(SAMPLE);
         let [listen, depth] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((listen.path.as_str(), listen.value), ("listen", "\"127.0.0.1:1\""));
-        assert_eq!(listen.prose, ["Where it listens.", "Nobody else may."]);
+        assert_eq!(listen.prose, ["Where it listens.", "No one else may."]);
         assert_eq!((depth.path.as_str(), depth.value), ("box.depth", "7"));
         assert_eq!((listen.is_example(), depth.is_example()), (false, true));
         assert_eq!(depth.variable("IT_"), "IT_BOX__DEPTH");

@@ -7,6 +7,9 @@
 //! state beats a [`Pulse`] in each iteration, even while it waits for disk space, and the watchdog
 //! task on the daemon's runtime forwards it. So a hanging thread or runtime is detected, and a full
 //! disk does not get the daemon killed.
+//!
+//! Rejected: the crate `sd-notify`, which sends with a call that blocks while the service manager
+//! does not read.
 
 use std::ffi::OsStr;
 use std::io;

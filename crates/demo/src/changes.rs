@@ -6,6 +6,7 @@ use api_types::ExecutionId;
 use api_types::execution::ComputeState;
 use api_types::history::HistoryEvent;
 use api_types::job::JobStateType;
+use api_types::words::{execution_word, job_word};
 
 use super::terminal::Tone;
 
@@ -92,8 +93,8 @@ impl Subject {
 impl State {
     pub(super) fn text(self) -> String {
         match self {
-            Self::Job(state) => state.to_string(),
-            Self::Execution(state) => format!("{state:?}"),
+            Self::Job(state) => job_word(state).to_owned(),
+            Self::Execution(state) => execution_word(state).to_owned(),
         }
     }
 
@@ -153,6 +154,9 @@ mod tests {
             new_revision: 1,
             comment: comment.to_owned(),
             time: time.to_owned(),
+            job_name: None,
+            index: None,
+            node_name: None,
         }
     }
 
@@ -179,7 +183,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                ("1", "[0] [1]".to_owned(), "BidAccepted".to_owned()),
+                ("1", "[0] [1]".to_owned(), "Running".to_owned()),
                 ("1", "job".to_owned(), "Running".to_owned()),
                 ("3", "[0]".to_owned(), "Completed".to_owned()),
                 ("4", "[1]".to_owned(), "Failed".to_owned()),

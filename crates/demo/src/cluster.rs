@@ -12,8 +12,8 @@ use compute_agent::{Agent, RunningAgent};
 use orchestrator::{Orchestrator, StartError};
 use tempfile::TempDir;
 
-use super::DemoError;
 use super::engine::{Choice, DemoEngine};
+use super::error::DemoError;
 use task_image::docker;
 
 /// The preferred address of the API.
@@ -28,6 +28,9 @@ const ZONES: [&str; 2] = ["a", "b"];
 /// to wait.
 const CPU_MILLIS: u64 = 1000;
 const MEMORY_BYTES: u64 = 1_000_000_000;
+
+/// The program that runs wasm programs.
+const RUNNER: &str = "wasm-runner";
 
 /// Time limit for the agents to join and to connect to the Docker Engine.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -144,10 +147,18 @@ async fn start_agent(
         labels: BTreeMap::from([("zone".to_owned(), zone.to_owned())]),
         ..compute_agent::Settings::default()
     };
-    if let DemoEngine::Wasm { .. } = engine {
-        // Avoids probes of a missing Docker Engine, and their warnings.
-        settings.engines = vec![EngineType::Wasm];
-        settings.wasm.runner = runner().await?;
+    // Only engines that are there: an agent warns of each that it lacks.
+    settings.engines = vec![engine.kind()];
+    match (engine, programs::beside_this_program(RUNNER)) {
+        (DemoEngine::Docker { .. }, None) => {}
+        (DemoEngine::Docker { .. }, Some(runner)) => {
+            settings.engines.push(EngineType::Wasm);
+            settings.wasm.runner = runner.display().to_string();
+        }
+        (DemoEngine::Wasm { .. }, Some(runner)) => {
+            settings.wasm.runner = runner.display().to_string();
+        }
+        (DemoEngine::Wasm { .. }, None) => settings.wasm.runner = built_runner().await?,
     }
     // The demo is too short for a pool to be useful.
     settings.docker.sandbox_pool = 0;
@@ -159,11 +170,16 @@ async fn start_agent(
         .map_err(|error| DemoError::Start { daemon: "agent", reason: chain(error) })
 }
 
-/// The program that runs wasm programs. Only a demo without docker needs it, so cargo builds it
-/// when the first such demo starts.
-async fn runner() -> Result<String, DemoError> {
-    let built = tokio::task::spawn_blocking(|| programs::binary("wasm-runner")).await;
-    let path = built.map_err(|error| DemoError::Story(format!("wasm-runner: {error}")))?;
+/// Only a demo without docker needs the runner, so cargo builds it when the first such demo starts.
+async fn built_runner() -> Result<String, DemoError> {
+    let built = tokio::task::spawn_blocking(|| programs::built(RUNNER)).await;
+    let built = built.unwrap_or_else(|error| Err(anyhow::Error::from(error)));
+    let path = built.map_err(|error| {
+        DemoError::Story(format!(
+            "there is no {RUNNER} next to this program, and it cannot be built ({error:#}); build it \
+             with `cargo build --release --workspace`"
+        ))
+    })?;
     Ok(path.display().to_string())
 }
 

@@ -6,12 +6,12 @@ use base64::engine::general_purpose::STANDARD;
 use bollard::Docker;
 use serde_json::{Value, json};
 
-use super::DemoError;
+use super::error::DemoError;
 use task_image::docker::NoDocker;
 use task_image::{docker, image};
 
 /// The word count for the wasm engine, and an example program. Both are assembled in advance from
-/// the `.wat` files beside them, so that the demo needs no assembler.
+/// the `.wat` files next to them, so that the demo needs no assembler.
 const WORD_COUNT: &[u8] = include_bytes!("../programs/wc.wasm");
 const HELLO: &[u8] = include_bytes!("../programs/hello.wasm");
 

@@ -10,9 +10,9 @@ use api_types::node::{Node, NodeType};
 use api_types::quantity::{Bytes, Millis, Resources};
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
-use super::DemoError;
 use super::changes::{State, grouped};
 use super::cluster::{DEFAULT_ADDRESS, DemoCluster};
+use super::error::DemoError;
 use super::terminal::{Terminal, Tone};
 use super::text::{self, COUNT, Counts, TITLE};
 

@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::DemoError;
 use super::engine::DemoEngine;
+use super::error::DemoError;
 
 /// The beginning of "Alice's Adventures in Wonderland" by Lewis Carroll, 1865; public domain.
 const TEXT: &str = include_str!("text.txt");

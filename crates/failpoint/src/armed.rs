@@ -11,7 +11,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::{
     BOOT_CLOCK_OFFSET_VARIABLE, BOOT_ID_VARIABLE, CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault,
-    HANG, STUCK, TWICE, WALL_CLOCK_OFFSET_VARIABLE,
+    HANG, POISON_VARIABLE, STUCK, TWICE, WALL_CLOCK_OFFSET_VARIABLE,
 };
 
 /// Longer than any step takes on its own, shorter than any lease.
@@ -23,7 +23,7 @@ const HANG_TIME: Duration = Duration::from_secs(8);
 /// Longer than any test.
 const FOR_EVER: Duration = Duration::from_hours(24);
 
-/// Interval between checks for a new request of the test; dozens of daemons check at once.
+/// Interval between checks for a new request of the test; dozens of daemons check at the same time.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
@@ -71,6 +71,13 @@ pub(crate) fn boot_clock_offset_nanos() -> u64 {
         let seconds: u64 = seconds.parse().expect("the boot clock is a number of seconds ahead");
         seconds * 1_000_000_000
     })
+}
+
+pub(crate) fn handle(step: &str, job_name: &str) {
+    let Ok(poison) = std::env::var(POISON_VARIABLE) else { return };
+    if poison.split_once('=') == Some((step, job_name)) {
+        crash();
+    }
 }
 
 pub(crate) fn boot_id() -> Option<String> {

@@ -29,6 +29,10 @@ pub const BOOT_CLOCK_OFFSET_VARIABLE: &str = "FAILPOINT_BOOT_CLOCK_OFFSET_SECOND
 /// value finds the machine rebooted.
 pub const BOOT_ID_VARIABLE: &str = "FAILPOINT_BOOT_ID";
 
+/// The environment variable that makes the process end as by `kill -9` whenever it handles one
+/// particular job: `step=job name`.
+pub const POISON_VARIABLE: &str = "FAILPOINT_POISON";
+
 /// The process ends as by `kill -9`.
 pub const CRASH: &str = "crash";
 /// The step fails.
@@ -53,6 +57,15 @@ pub enum Fault {
 pub fn listen() {
     #[cfg(feature = "failpoints")]
     armed::listen();
+}
+
+/// A step of a job begins, which may be the one that ends the process ([`POISON_VARIABLE`]).
+#[inline]
+pub fn handle(step: &'static str, job_name: &str) {
+    #[cfg(feature = "failpoints")]
+    armed::handle(step, job_name);
+    #[cfg(not(feature = "failpoints"))]
+    let _ = (step, job_name);
 }
 
 /// How far the wall clock of this process is set ahead of the machine's.

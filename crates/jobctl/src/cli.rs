@@ -1,5 +1,10 @@
 //! The command line: commands, arguments, and their help.
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "comments are help, where JOB[INDEX] is no link"
+)]
+
 mod access;
 mod audit;
 mod context;
@@ -12,8 +17,10 @@ mod keys;
 mod logs;
 mod node_tokens;
 mod nodes;
+mod open;
 mod run;
 mod secrets;
+mod shared;
 mod submit;
 mod top;
 
@@ -23,23 +30,26 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::exit::EXIT_CODES;
-use crate::output::Format;
 
 pub(crate) use access::{
-    LoginArgs, NamespaceCommand, NamespacePutArgs, TokenCommand, TokenCreateArgs,
+    LoginArgs, NamespaceCommand, NamespacePutArgs, TokenCommand, TokenCreateArgs, TokenRevokeArgs,
 };
 pub(crate) use audit::{AuditCommand, AuditListArgs};
-pub(crate) use context::ContextCommand;
+pub(crate) use context::{ContextCommand, ContextShowArgs};
 pub(crate) use credentials::{CredentialCommand, CredentialSetArgs};
 pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
-pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
+pub(crate) use jobs::{
+    DescribeArgs, ExecutionOrder, ExecutionsArgs, ExplainArgs, HistoryArgs, ListArgs, StopArgs,
+};
 pub(crate) use keys::{KeyCommand, KeyRotateArgs, RotatedKey};
 pub(crate) use logs::{LogsArgs, Stream as LogStream};
 pub(crate) use node_tokens::{NodeTokenArgs, NodeTokenCommand, NodeTokenCreateArgs};
-pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
+pub(crate) use nodes::{DrainArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
+pub(crate) use open::OpenArgs;
 pub(crate) use run::{Engine, Network, RunArgs};
 pub(crate) use secrets::{SecretCommand, SecretSetArgs};
+pub(crate) use shared::{NamespaceArgs, OutputArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
 pub(crate) use top::TopArgs;
 
@@ -100,7 +110,9 @@ pub(crate) enum Command {
     /// Download and unpack the published results of a job
     Get(GetArgs),
     /// Explain what a job waits for, node by node
-    Explain(DescribeArgs),
+    Explain(ExplainArgs),
+    /// Open the page of a job in a browser, and print its address
+    Open(OpenArgs),
     /// Show the running executions that use the most CPU or memory, live
     Top(TopArgs),
     /// Show how busy the cluster is
@@ -160,31 +172,6 @@ pub(crate) struct VersionArgs {
     pub(crate) client: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-}
-
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct OutputArgs {
-    /// Output format
-    #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum, default_value_t)]
-    pub(crate) format: Format,
-}
-
-/// Lists that can be watched.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct WatchArgs {
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-    /// Continue with every change, until Ctrl-C
-    #[arg(short, long)]
-    pub(crate) watch: bool,
-}
-
-/// The namespace of a job.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct NamespaceArgs {
-    /// Namespace [from the context; else default]
-    #[arg(short, long, value_name = "NAME")]
-    pub(crate) namespace: Option<String>,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod keys;
 mod logs;
 mod node_tokens;
 mod nodes;
+mod open;
 mod run;
 mod secrets;
 mod shell;
@@ -24,26 +25,12 @@ mod validate;
 mod version;
 mod wait;
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
-use api_client::{Client, NodesQuery};
-use api_types::NodeId;
 
-use crate::cli::{Cli, Command, Global};
-use crate::config::{Environment, Target};
+use crate::cli::{Cli, Command};
 use crate::exit::Exit;
 use crate::output::Out;
-use crate::pages::collect;
-
-/// The service and the terminal.
-#[derive(Debug)]
-struct Session {
-    client: Client,
-    /// Default namespace, from the context.
-    namespace: Option<String>,
-    out: Out,
-}
+use crate::session::Session;
 
 pub(crate) async fn run(cli: Cli) -> Result<Exit> {
     let out = Out::new();
@@ -85,44 +72,8 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Cluster { output } => {
             cluster::describe(&Session::open(out, &global)?, output.format).await
         }
+        Command::Open(args) => open::open(&Session::open(out, &global)?, &args).await,
         Command::Top(args) => top::top(&Session::open(out, &global)?, &args).await,
         Command::Node(command) => nodes::run(&Session::open(out, &global)?, &command).await,
     }
-}
-
-impl Session {
-    fn open(out: Out, global: &Global) -> Result<Self> {
-        let target = Target::choose(global, &Environment::read())?;
-        Ok(Self { client: target.client()?, namespace: target.namespace, out })
-    }
-
-    /// The host names of all nodes.
-    async fn hostnames(&self) -> Result<BTreeMap<NodeId, String>> {
-        let nodes = collect(None, async |rows, token| {
-            let query =
-                NodesQuery { limit: Some(rows), next_token: token, ..NodesQuery::default() };
-            self.client.list_nodes(&query).await.map(|page| (page.nodes, page.next_token))
-        })
-        .await?;
-        let named = nodes.items.into_iter().filter_map(|node| {
-            node.labels.get("hostname").map(|host| (node.peer_info.id, host.clone()))
-        });
-        Ok(named.collect())
-    }
-}
-
-/// Applies `act` to each name, continuing after failures; the first failure decides the exit code.
-async fn each<F>(names: &[String], mut act: F) -> Result<Exit>
-where
-    F: AsyncFnMut(&str) -> Result<Exit>,
-{
-    let mut exit = Exit::Done;
-    for name in names {
-        let ended = match act(name).await {
-            Ok(ended) => ended,
-            Err(error) => crate::exit::report(&error),
-        };
-        exit = exit.and(ended);
-    }
-    Ok(exit)
 }

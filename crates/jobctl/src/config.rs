@@ -13,7 +13,7 @@ use crate::cli::Global;
 use crate::exit::UsageError;
 
 pub(crate) use credentials::{CredentialsFile, credentials_path, read_token};
-pub(crate) use file::{ConfigFile, NamedContext};
+pub(crate) use file::{ConfigFile, NamedContext, is_same};
 
 /// The environment variable with the base URL.
 pub(crate) const URL_VARIABLE: &str = "JOBCTL_URL";
@@ -36,7 +36,7 @@ pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:1234";
 /// The same with TLS.
 const DEFAULT_TLS_URL: &str = "https://127.0.0.1:1234";
 
-/// The CA of an orchestrator, in its data directory; the first token lies beside it.
+/// The CA of an orchestrator, in its data directory, next to the first token.
 const CA_FILE: &str = "ca.crt";
 
 /// The service, what proves who each side is, and the default namespace.
@@ -110,12 +110,16 @@ impl Target {
         let of_context = |field: fn(&NamedContext) -> &Option<String>| {
             context.and_then(|context| field(context).clone())
         };
-        let ca = global
+        // A CA belongs to the URL that it was saved with, as the token does.
+        let of_named = of_context(|context| &context.ca)
+            .filter(|_| global.context.is_some())
+            .filter(|_| context.is_some_and(|context| is_same(&context.url, &url)));
+        let of_environment = environment
             .ca
             .clone()
-            .or_else(|| of_context(|context| &context.ca).filter(|_| global.context.is_some()))
-            .or_else(|| environment.ca.clone())
-            .or_else(|| of_context(|context| &context.ca));
+            .filter(|_| environment.url.as_ref().is_none_or(|of| is_same(of, &url)));
+        let ca = global.ca.clone().or(of_named).or(of_environment);
+        let ca = ca.or_else(|| config.ca_of(&url, context).map(str::to_owned));
         let namespace = of_context(|context| &context.namespace);
         let token = match (&environment.token_file, path) {
             (Some(file), _) => Some(read_token(file)?),
@@ -130,9 +134,9 @@ impl Target {
         Ok(Self { url, namespace, ca, token })
     }
 
-    /// The service whose CA lies beside this file with a token, as in the data directory of an
+    /// The service whose CA lies next to this token file, as in the data directory of an
     /// orchestrator. That is later news than a context has: the service may have been made anew.
-    pub(crate) fn beside(self, token_file: &Path) -> Result<Self> {
+    pub(crate) fn next_to(self, token_file: &Path) -> Result<Self> {
         let is_default = self.url == DEFAULT_URL;
         let path = token_file.with_file_name(CA_FILE);
         if !(is_default || self.url.starts_with("https://")) || !path.exists() {
@@ -152,7 +156,8 @@ impl Target {
             None => Credentials::None,
         };
         let trust = self.ca.as_deref().map(trust).transpose()?.unwrap_or_default();
-        let options = Options { base_url: self.url.clone(), trust, credentials };
+        let options =
+            Options { base_url: self.url.clone(), trust, credentials, ..Options::default() };
         api_client::Client::with(options).map_err(|error| {
             UsageError::new(error.to_string())
                 .with_hint("a base URL looks like http://127.0.0.1:1234")
@@ -226,6 +231,54 @@ contexts:
     fn the_default_is_the_address_of_a_local_orchestrator() {
         let target = Target::choose(&Global::default(), &Environment::default()).unwrap();
         assert_eq!(target.url, DEFAULT_URL);
+    }
+
+    #[test]
+    fn a_ca_belongs_to_the_url_it_was_saved_with() {
+        const CONTEXTS: [&str; 3] = [
+            "  one: {url: 'https://one:1', ca: 'sha256:11'}\n",
+            "  two: {url: 'https://two:1/', ca: 'sha256:22'}\n",
+            "  plain: {url: 'http://plain:1'}\n",
+        ];
+        let services = [
+            ("one", "https://one:1", Some("sha256:11")),
+            ("two", "https://two:1", Some("sha256:22")),
+            ("plain", "http://plain:1", None),
+        ];
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let contexts: String = order.map(|at| CONTEXTS[at]).concat();
+            for (current, ..) in services {
+                std::fs::write(&path, format!("current: {current}\ncontexts:\n{contexts}"))
+                    .unwrap();
+                for (name, url, ca) in services {
+                    let environment =
+                        Environment { config: Some(path.clone()), ..Environment::default() };
+                    let of_context = Global { context: Some(name.to_owned()), ..Global::default() };
+                    let of_flag = Global { url: Some(url.to_owned()), ..Global::default() };
+                    let of_variable =
+                        Environment { url: Some(url.to_owned()), ..Environment::default() };
+                    let of_variable = Environment { config: Some(path.clone()), ..of_variable };
+                    for (global, environment) in [
+                        (&of_context, &environment),
+                        (&of_flag, &environment),
+                        (&Global::default(), &of_variable),
+                    ] {
+                        let target = Target::choose(global, environment).unwrap();
+                        assert!(is_same(&target.url, url), "{current}: {}", target.url);
+                        assert_eq!(target.ca.as_deref(), ca, "{current}: {url}");
+                    }
+                    let other = Environment {
+                        ca: Some("sha256:33".to_owned()),
+                        url: Some("https://third:1".to_owned()),
+                        ..environment
+                    };
+                    let target = Target::choose(&of_flag, &other).unwrap();
+                    assert_eq!(target.ca.as_deref(), ca, "the variables belong together");
+                }
+            }
+        }
     }
 
     #[test]

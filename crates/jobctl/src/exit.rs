@@ -44,6 +44,18 @@ pub(crate) struct UsageError {
     hint: String,
 }
 
+/// A name that stands for nothing, or for more than one thing.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Unresolved {
+    pub(crate) message: String,
+    /// Whether nothing has the name.
+    pub(crate) is_unknown: bool,
+    /// What it may stand for, a line each.
+    pub(crate) details: Vec<String>,
+    pub(crate) hint: &'static str,
+}
+
 /// The table at the end of `--help`; `docs/jobctl.md` has the same one.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
@@ -118,6 +130,9 @@ fn classify(error: &Error) -> Exit {
                 | ClientError::Protocol { .. } => Exit::Unavailable,
             };
         }
+        if cause.is::<Unresolved>() {
+            return Exit::Refused;
+        }
         if cause.is::<UsageError>() {
             return Exit::Usage;
         }
@@ -156,6 +171,11 @@ fn message_of(error: &Error) -> String {
                 "jobctl: the certificate of {base_url} is not trusted: {reason}\n  hint: name its CA with \
                 --ca FILE or --ca sha256:DIGEST; the orchestrator logs both when it starts\n"
             );
+        }
+        if let Some(Unresolved { details, hint, .. }) = cause.downcast_ref() {
+            let details: String = details.iter().map(|line| format!("  - {line}\n")).collect();
+            let hint = if hint.is_empty() { String::new() } else { format!("  hint: {hint}\n") };
+            return format!("jobctl: {error:#}\n{details}{hint}");
         }
         if let Some(usage) = cause.downcast_ref::<UsageError>()
             && !usage.hint.is_empty()
@@ -204,9 +224,16 @@ fn as_commands(hint: &str) -> String {
     found.map_or_else(|| hint.to_owned(), |(operation, command)| hint.replace(operation, command))
 }
 
-/// Strips the layers of the HTTP library, which add nothing to the address.
-fn without_http_layers(reason: &str) -> &str {
-    reason.split_once("client error (Connect): ").map_or(reason, |(_, cause)| cause)
+/// Strips the layers of the HTTP library, which add nothing to the address; the proxy stays, which
+/// may be what does not respond.
+fn without_http_layers(reason: &str) -> String {
+    let Some((layers, cause)) = reason.split_once("client error (Connect): ") else {
+        return reason.to_owned();
+    };
+    match layers.split_once(": ") {
+        Some((proxy, _)) if proxy.starts_with("through the proxy ") => format!("{proxy}: {cause}"),
+        _ => cause.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -243,6 +270,23 @@ mod tests {
         let pipe = Error::from(std::io::Error::from(ErrorKind::BrokenPipe));
         assert_eq!(classify(&pipe), Exit::Done);
         assert_eq!(classify(&anyhow::anyhow!("a bug")), Exit::Broken);
+    }
+
+    #[test]
+    fn the_message_of_an_outage_names_the_proxy() {
+        let of = |reason: &str| {
+            message_of(&Error::from(ClientError::Unreachable {
+                operation: "GET /jobs".to_owned(),
+                base_url: "http://far:1".to_owned(),
+                reason: reason.to_owned(),
+            }))
+        };
+        let layers =
+            "error sending request for url (http://far:1/): client error (Connect): refused";
+        assert!(of(layers).starts_with("jobctl: no response from http://far:1: refused\n"));
+        let proxied = of(&format!("through the proxy http://p:9 of the environment: {layers}"));
+        let named = "http://far:1: through the proxy http://p:9 of the environment: refused\n";
+        assert!(proxied.contains(named), "{proxied}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! fit into a request, the others begin again, and their lines that were shown are skipped by count.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use api_client::{Client, JobLogsQuery};
@@ -14,7 +14,7 @@ use api_types::log::{LogLine, LogPosition, LogSource, LogStream};
 use api_types::{ExecutionId, JobId};
 use futures_util::StreamExt;
 
-use crate::output::{Out, SpinnerHandle, note};
+use crate::output::{Colours, Out, SpinnerHandle, local_word, note, printable};
 use crate::reconnect::Reconnect;
 
 /// The execution and stream of a line.
@@ -38,6 +38,10 @@ pub(crate) struct Printer {
     out: Out,
     /// Lines have the execution as a prefix.
     prefixed: bool,
+    /// The job, for lines of several.
+    label: String,
+    /// Removes what controls a terminal from each stream.
+    colours: HashMap<Source, Colours>,
     timestamps: bool,
     shown: HashMap<Source, u64>,
     /// How far each execution was shown.
@@ -54,7 +58,7 @@ pub(crate) struct Printer {
 /// Shows the existing output.
 pub(crate) async fn all(client: &Client, job: &Job, out: Out) -> Result<()> {
     let mut printer = Printer::new(out).of(job);
-    read(client, &job.id.to_string(), &JobLogsQuery::default(), &mut printer).await
+    read(client, job.id, &JobLogsQuery::default(), &mut printer).await
 }
 
 /// Shows the output live until the job is over.
@@ -67,17 +71,18 @@ pub(crate) async fn follow(
     let mut printer = Printer::new(out).of(&client.describe_job(id).await?);
     printer.spinner = std::mem::take(spinner);
     let query = JobLogsQuery { follow: true, ..JobLogsQuery::default() };
-    read(client, &id.to_string(), &query, &mut printer).await
+    read(client, id, &query, &mut printer).await
 }
 
 /// Shows the lines of a query.
 pub(crate) async fn read(
     client: &Client,
-    job: &str,
+    job: JobId,
     query: &JobLogsQuery,
     printer: &mut Printer,
 ) -> Result<()> {
     let mut reconnect = Reconnect::default();
+    let query = &JobLogsQuery { by_time: printer.prefixed, ..query.clone() };
     let mut resumed = query.clone();
     loop {
         let error = match client.job_logs(job, &resumed).await {
@@ -108,6 +113,8 @@ impl Printer {
         Self {
             out,
             prefixed: false,
+            label: String::new(),
+            colours: HashMap::new(),
             timestamps: false,
             shown: HashMap::new(),
             positions: HashMap::new(),
@@ -125,6 +132,13 @@ impl Printer {
             JobType::Batch | JobType::Service => job.spec.count > 1,
             JobType::Ops | JobType::Daemon => true,
         };
+        self
+    }
+
+    /// Begins each line with the job and the execution.
+    pub(crate) fn labelled(mut self, job: &str) -> Self {
+        self.prefixed = true;
+        self.label = format!("{} ", printable(job));
         self
     }
 
@@ -175,7 +189,7 @@ impl Printer {
             LogSource::Service => {
                 if self.remarks.insert((line.execution_id, line.line.clone())) {
                     self.spinner.clear();
-                    note(&format!("jobctl: {}: {}", line.execution_id.short(), line.line));
+                    note(&format!("jobctl: {}: {}", label(line), line.line));
                 }
                 return Ok(());
             }
@@ -206,21 +220,42 @@ impl Printer {
         let is_continuation = self.unfinished.remove(&source);
         if !is_continuation {
             if self.timestamps {
-                text.push_str(&format!("{} ", line.time));
+                text.push_str(&format!("{} ", local_word(&line.time)));
             }
             if self.prefixed {
-                text.push_str(&format!("{} | ", line.execution_id.short()));
+                text.push_str(&format!("{}{} | ", self.label, label(line)));
             }
         }
-        text.push_str(&line.line);
+        let is_cut = line.partial && !self.prefixed;
+        if self.is_terminal(source.1) {
+            let colours = self.colours.entry(source).or_default();
+            text.push_str(&colours.of(&line.line, self.out.colours()));
+            if !is_cut {
+                text.push_str(colours.end());
+            }
+        } else {
+            text.push_str(&line.line);
+        }
         // Pieces of several executions could mix, so each becomes a line.
-        if line.partial && !self.prefixed {
+        if is_cut {
             self.unfinished.insert(source);
         } else {
             text.push('\n');
         }
         text
     }
+
+    fn is_terminal(&self, stream: LogStream) -> bool {
+        match stream {
+            LogStream::Stdout => self.out.is_terminal(),
+            LogStream::Stderr => std::io::stderr().is_terminal(),
+        }
+    }
+}
+
+/// `[2]`; the ID where an older service leaves the index out.
+fn label(line: &LogLine) -> String {
+    line.index.map_or_else(|| line.execution_id.short(), |index| format!("[{index}]"))
 }
 
 #[cfg(test)]
@@ -231,6 +266,7 @@ mod tests {
         let id = format!("e-0000000{execution}-0000-4000-8000-000000000000");
         LogLine {
             execution_id: id.parse().unwrap(),
+            index: Some(execution.into()),
             source: LogSource::Stdout,
             time: "T".to_owned(),
             line: text.to_owned(),
@@ -254,8 +290,8 @@ mod tests {
     #[test]
     fn lines_of_several_executions_have_a_prefix() {
         let mut printer = Printer { prefixed: true, ..Printer::new(Out::new()) };
-        assert_eq!(text(&mut printer, &line(1, "ab", true)), "e-00000001 | ab\n");
-        assert_eq!(text(&mut printer, &line(2, "cd", false)), "e-00000002 | cd\n");
+        assert_eq!(text(&mut printer, &line(1, "ab", true)), "[1] | ab\n");
+        assert_eq!(text(&mut printer, &line(2, "cd", false)), "[2] | cd\n");
     }
 
     fn shown(lines: &[LogLine]) -> Printer {

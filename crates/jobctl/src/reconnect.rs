@@ -26,7 +26,7 @@ impl Reconnect {
 
     /// The delay before the next attempt, or the error when another attempt is pointless.
     ///
-    /// A service that has never responded is reported at once.
+    /// A service that has never responded is reported immediately.
     pub(crate) fn retry_delay(&mut self, error: ClientError) -> Result<Duration, ClientError> {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         if !error.is_transient() || !self.connected_once || since.elapsed() >= MAX_OUTAGE {

@@ -7,18 +7,22 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use api_client::{Client, ClientError, Download};
+use api_client::{Client, ClientError};
 use api_types::engine::PublisherType;
-use api_types::execution::PublishedResult;
+use api_types::execution::{Execution, PublishedResult};
+use api_types::node::Connection;
 use api_types::quantity::Bytes;
-use api_types::{Code, ExecutionId};
+use api_types::{Code, ExecutionId, Timestamp};
 use flate2::read::GzDecoder;
 use futures_util::StreamExt;
+use rustix::fs::{Mode, fchmod};
 use serde_json::Value;
 use tar::EntryType;
 use unpack::{Beneath, Entries, Entry, RelativePath};
 
-use crate::output::{Transfer, printable};
+use crate::clock;
+use crate::output::{Transfer, printable, short_time};
+use crate::session::{Session, name_of};
 
 /// Consecutive attempts without progress before a download fails.
 const ATTEMPTS: u32 = 5;
@@ -29,8 +33,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The location of a result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// The node serves the archive.
-    Url(String),
+    /// The service relays the archive from its node.
+    Service,
     /// Another service with its own download tool.
     External { address: String, hint: String },
 }
@@ -41,7 +45,7 @@ pub(crate) fn location(result: &PublishedResult) -> Option<Location> {
         |name: &str| result.params.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     match result.publisher_type {
         PublisherType::None | PublisherType::Noop => None,
-        PublisherType::Local => Some(Location::Url(param("URL"))),
+        PublisherType::Local => Some(Location::Service),
         PublisherType::S3 => {
             let address = format!("s3://{}/{}", param("Bucket"), param("Key"));
             let hint = format!("aws s3 cp {address} .");
@@ -55,40 +59,58 @@ pub(crate) fn location(result: &PublishedResult) -> Option<Location> {
     }
 }
 
-/// Who sends an archive.
-enum Source<'a> {
-    /// The service, which relays it from the node.
-    Service(&'a Client, ExecutionId),
-    /// The node itself.
-    Node(Client),
+/// Which results the service cannot relay now since their nodes are silent or gone, and where they
+/// are, in words. All nodes are asked at the same time.
+pub(crate) async fn missing(
+    session: &Session,
+    executions: &[Execution],
+) -> Vec<(ExecutionId, String)> {
+    let relayed = || {
+        let is_relayed = |execution: &&Execution| {
+            location(&execution.published_result) == Some(Location::Service)
+        };
+        executions.iter().filter(is_relayed)
+    };
+    let nodes = session.known_nodes(relayed().map(|execution| execution.node_id)).await;
+    let now = clock::now();
+    let missing = |execution: &Execution| {
+        let what = format!("the results of {} are on", execution.name);
+        match nodes.get(&execution.node_id)? {
+            None => Some(format!("{what} {}, which has been deleted", execution.node_id.short())),
+            Some(node) if node.connection == Connection::Disconnected => {
+                let silence = match Timestamp::parse(&node.last_heartbeat) {
+                    Some(last) => format!("silent for {}", short_time(now.since(last))),
+                    None => "which is silent".to_owned(),
+                };
+                Some(format!("{what} {}, {silence}", name_of(node)))
+            }
+            Some(_) => None,
+        }
+    };
+    relayed().filter_map(|execution| Some((execution.id, missing(execution)?))).collect()
 }
 
-/// Downloads what the execution published, resuming after interruptions: through the service, or, if
-/// that has no way to the archive, from the node's own URL.
+/// Downloads what the execution published through the service, resuming after interruptions. No node
+/// is contacted: it could send this program anywhere.
 pub(crate) async fn fetch(
     client: &Client,
-    (execution, url): (ExecutionId, &str),
+    execution: ExecutionId,
     file: &mut File,
     max_bytes: u64,
     transfer: &Transfer,
 ) -> Result<()> {
-    let failed = || format!("fetch the results of {execution}");
-    let mut source = Source::Service(client, execution);
     let mut received = 0;
     let mut failures = 0;
     loop {
         let before = received;
-        match resume(&source, file, &mut received, max_bytes, transfer).await? {
+        match resume(client, execution, file, &mut received, max_bytes, transfer).await? {
             Ok(()) => return Ok(()),
             Err(error) => {
-                let is_refused = matches!(source, Source::Service(..)) && is_no_way(&error);
-                if is_refused && received == 0 {
-                    source = Source::Node(Client::new(url).with_context(failed)?);
-                    continue;
-                }
                 failures = if received > before { 0 } else { failures + 1 };
-                if !error.is_transient() || failures == ATTEMPTS {
-                    return Err(error).with_context(failed);
+                // The service has waited for the node already.
+                let is_away = error.code() == Some(Code::NodeUnavailable) && failures > 0;
+                if !error.is_transient() || is_away || failures == ATTEMPTS {
+                    return Err(error.into());
                 }
                 tokio::time::sleep(RETRY_DELAY).await;
             }
@@ -96,29 +118,16 @@ pub(crate) async fn fetch(
     }
 }
 
-/// The service or the agent is of a release that relays no archives, or the node has disconnected.
-fn is_no_way(error: &ClientError) -> bool {
-    matches!(error.code(), Some(Code::NodeUnavailable | Code::PathNotFound))
-}
-
-impl Source<'_> {
-    async fn open(&self, start: u64) -> Result<Download, ClientError> {
-        match self {
-            Self::Service(client, execution) => client.execution_results(execution, start).await,
-            Self::Node(node) => node.download(start).await,
-        }
-    }
-}
-
 /// Continues at offset `received` until the end or the next interruption.
 async fn resume(
-    source: &Source<'_>,
+    client: &Client,
+    execution: ExecutionId,
     file: &mut File,
     received: &mut u64,
     max_bytes: u64,
     transfer: &Transfer,
 ) -> Result<Result<(), ClientError>> {
-    let mut download = match source.open(*received).await {
+    let mut download = match client.execution_results(execution, *received).await {
         Ok(download) => download,
         Err(error) => return Ok(Err(error)),
     };
@@ -146,7 +155,7 @@ async fn resume(
 const MAX_ENTRIES: usize = 200_000;
 
 /// Bits of a file's mode that mean something for another user on another machine.
-const MODE: u32 = 0o755;
+const MODE: u32 = 0o777;
 
 /// Unpacks into the directory: never outside of it, in place of nothing that is there, and no more
 /// than this many bytes. A node may lie about everything in its archive.
@@ -157,6 +166,7 @@ pub(crate) fn unpack(archive: File, into: &Path, max_bytes: u64) -> Result<()> {
         .with_context(|| format!("create the directory {}", into.display()))?;
     let mut entries = Entries::new(GzDecoder::new(archive));
     let (mut count, mut bytes) = (0, 0_u64);
+    let mut directories = Vec::new();
     while let Some(entry) = entries.advance().context("read the result")? {
         count += 1;
         bytes = bytes.saturating_add(entry.size_bytes);
@@ -175,6 +185,15 @@ pub(crate) fn unpack(archive: File, into: &Path, max_bytes: u64) -> Result<()> {
             .map_err(|reason| anyhow!("the archive has an entry '{name}' that {reason}"))?;
         write_entry(&mut files, &path, &entry, &mut entries)
             .with_context(|| format!("unpack {name}"))?;
+        if entry.kind == EntryType::Directory {
+            directories.push((path, name, entry.mode));
+        }
+    }
+    // Last: a directory may not be writable. What is inside comes before what it is in.
+    for (path, name, mode) in directories.into_iter().rev() {
+        let mode = Mode::from_raw_mode((mode & MODE) | 0o700);
+        let set = files.directory(&path).and_then(|directory| Ok(fchmod(directory, mode)?));
+        set.with_context(|| format!("set the mode of {name}"))?;
     }
     Ok(())
 }
@@ -190,6 +209,14 @@ fn write_entry(
         EntryType::Regular | EntryType::Continuous => {
             let mut file = files.create_file(path)?;
             std::io::copy(content, &mut file)?;
+            let mode = (entry.mode & MODE) | 0o600;
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        EntryType::GNUSparse => {
+            let mut file = files.create_file(path)?;
+            if let Some(sparse) = &entry.sparse {
+                sparse.fill(&mut file, content)?;
+            }
             let mode = (entry.mode & MODE) | 0o600;
             file.set_permissions(Permissions::from_mode(mode))?;
         }
@@ -231,9 +258,9 @@ mod tests {
 
     #[test]
     fn every_publisher_has_a_location() {
-        let url = json!({ "URL": "http://node/x.tar.gz" });
+        let url = json!({ "URL": "http://elsewhere/x.tar.gz" });
         let local = location(&result(PublisherType::Local, url));
-        assert_eq!(local, Some(Location::Url("http://node/x.tar.gz".to_owned())));
+        assert_eq!(local, Some(Location::Service));
         let s3 = location(&result(PublisherType::S3, json!({ "Bucket": "b", "Key": "k" })));
         assert!(matches!(s3, Some(Location::External { address, .. }) if address == "s3://b/k"));
         assert_eq!(location(&PublishedResult::default()), None);
@@ -268,9 +295,34 @@ mod tests {
         unpack(archive("stdout"), &into, LIMIT).unwrap();
         assert_eq!(std::fs::read_to_string(into.join("stdout")).unwrap(), "xx");
         let mode = std::fs::metadata(into.join("stdout")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o7777, 0o755, "no right of its owner's comes along");
+        assert_eq!(mode & 0o7777, 0o755, "the owner's special rights do not come along");
         assert!(unpack(archive("../stdout"), &into, LIMIT).is_err());
         assert!(!directory.path().join("stdout").exists());
+    }
+
+    #[test]
+    fn modes_are_kept_even_of_directories_that_nobody_can_write_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut builder =
+            tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
+        for (kind, path, mode) in [
+            (EntryType::Directory, "a", 0o2550),
+            (EntryType::Directory, "a/b", 0o711),
+            (EntryType::Regular, "a/b/run", 0o4751),
+        ] {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_mode(mode);
+            header.set_size(0);
+            builder.append_data(&mut header, path, std::io::empty()).unwrap();
+        }
+        let archive = builder.into_inner().unwrap().finish().unwrap();
+        unpack(archive, &directory.path().join("into"), LIMIT).unwrap();
+        let mode = |path: &str| {
+            let found = std::fs::metadata(directory.path().join("into").join(path)).unwrap();
+            found.permissions().mode() & 0o7777
+        };
+        assert_eq!([mode("a"), mode("a/b"), mode("a/b/run")], [0o750, 0o711, 0o751]);
     }
 
     #[test]

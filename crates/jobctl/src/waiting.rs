@@ -20,7 +20,7 @@ pub(crate) use interrupt::{Interrupts, wait_interruptible};
 /// Time for which one request waits for a change, well below the service's limit.
 const LONG_POLL: Duration = Duration::from_secs(30);
 
-/// Interval between requests if the service responds at once without a change.
+/// Interval between requests if the service responds immediately without a change.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The outcome of waiting for a job.
@@ -44,7 +44,7 @@ pub(crate) async fn until(
 ) -> Result<Waited> {
     let begin = Instant::now();
     let mut reconnect = Reconnect::default();
-    // Revisions begin at 1, so the first request returns at once.
+    // Revisions begin at 1, so the first request returns immediately.
     let mut revision = 0;
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
@@ -55,7 +55,10 @@ pub(crate) async fn until(
             Ok(job) => {
                 reconnect.succeeded();
                 let state = job.state.state_type;
-                progress.show(&state_line(&job));
+                // The command says how the job failed.
+                if !matches!(state, JobStateType::Failed | JobStateType::Stopped) {
+                    progress.show(&state_line(&job));
+                }
                 if is_reached(goal, state) {
                     return Ok(Waited::Reached(Box::new(job)));
                 }

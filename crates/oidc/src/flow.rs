@@ -1,7 +1,7 @@
 //! The code flow with PKCE (RFC 7636), state and nonce.
 //!
 //! All secrets of a flow come from one seed, which stays with who began it: a browser in a cookie, or
-//! the command line in its memory. So nothing has to be stored for a flow that nobody finishes.
+//! the command line in its memory. So nothing has to be stored for a flow that is never finished.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,7 +24,7 @@ pub struct Flow {
     verifier: String,
 }
 
-/// With what the issuer sends somebody back.
+/// With what the issuer sends the browser back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Callback {
     pub code: String,
@@ -57,10 +57,10 @@ impl Flow {
         &self.nonce
     }
 
-    /// Where somebody signs in.
+    /// Where the user signs in.
     ///
     /// # Errors
-    /// The issuer signs nobody in.
+    /// The issuer signs no one in.
     pub fn authorization_url(
         &self,
         provider: &Provider,
@@ -87,7 +87,7 @@ impl Flow {
         Ok(format!("{endpoint}{separator}{query}"))
     }
 
-    /// Reads the query with which somebody comes back from the issuer.
+    /// Reads the query with which a browser comes back from the issuer.
     ///
     /// # Errors
     /// It is of another flow or issuer, or the issuer says why there is no code.

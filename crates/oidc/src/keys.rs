@@ -25,7 +25,7 @@ const KEYS_ARE_FRESH: Duration = Duration::from_hours(1);
 /// How often at most older keys are asked for again.
 const RENEW_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often at most an issuer is asked whose keys are not there at all.
+/// Minimum interval between fetches while the issuer's keys are missing.
 const FIRST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The moment of a request, by two clocks.
@@ -73,7 +73,7 @@ struct Said {
 // === impl Verifier ===
 
 impl Verifier {
-    /// Asks nobody yet. A token must be for one of the audiences.
+    /// Fetches nothing yet. A token must be for one of the audiences.
     pub fn new(provider: Provider, audiences: Vec<String>) -> Self {
         crypto::install();
         Self { provider, audiences, state: Mutex::default(), asking: tokio::sync::Mutex::default() }
@@ -118,7 +118,7 @@ impl Verifier {
             return Ok(key);
         }
         let _asking = self.asking.lock().await;
-        // Another request may have asked meanwhile.
+        // Another request may have fetched them already.
         if let Some(key) = self.state(|state| state.usable(now)).as_deref().and_then(find) {
             return Ok(key);
         }
@@ -135,7 +135,7 @@ impl Verifier {
                 return Ok(key);
             }
         }
-        // While the issuer is away nobody knows whether it has such a key.
+        // While the issuer is away, it is unknown whether it has such a key.
         match self.state(|state| state.failure()) {
             Some(reason) => Err(Unavailable { reason }.into()),
             None => Err(InvalidToken::UnknownKey.into()),

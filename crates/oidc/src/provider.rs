@@ -1,7 +1,7 @@
 //! The issuer's side: its metadata, its keys, its token endpoint.
 //!
-//! What an issuer sends is bounded in bytes and time, and it sends nobody elsewhere: redirects are
-//! not followed.
+//! What an issuer sends is bounded in bytes and time, and it sends clients nowhere else: redirects
+//! are not followed.
 
 use std::error::Error;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct Provider {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Metadata {
     issuer: String,
-    /// Absent where nobody signs in with a browser, as in a Kubernetes cluster.
+    /// Absent where no one signs in with a browser, as in a Kubernetes cluster.
     authorization_endpoint: Option<String>,
     token_endpoint: Option<String>,
     jwks_uri: String,
@@ -267,11 +267,7 @@ impl Metadata {
 
 /// Both parts are encoded as in a form (RFC 6749, section 2.3.1).
 fn basic(id: &str, secret: &str) -> String {
-    let mut pair = String::new();
-    encode(id, &mut pair);
-    pair.push(':');
-    encode(secret, &mut pair);
-    format!("Basic {}", STANDARD.encode(pair))
+    format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(id), encode(secret))))
 }
 
 /// The secret stays out of logs.

@@ -163,12 +163,12 @@ async fn a_new_key_is_found_and_one_that_was_rotated_away_is_refused() {
     let claims = issuer.claims(AUDIENCE, &json!({}));
     verified(&verifier, &first.sign(&claims)).await.unwrap();
     issuer.publish(vec![second.clone()]);
-    // Nobody has said so yet.
+    // The issuer has not said so yet.
     verified(&verifier, &first.sign(&claims)).await.unwrap();
     verified(&verifier, &second.sign(&claims)).await.unwrap();
     let outcome = verified(&verifier, &first.sign(&claims)).await;
     assert_eq!(outcome.unwrap_err(), InvalidToken::UnknownKey.into());
-    // A key that nobody replaces is withdrawn within the hour.
+    // A key that is withdrawn is refused within the hour.
     let third = SigningKey::new(Algorithm::Es256, "third");
     issuer.publish(vec![third]);
     let hour = Duration::from_hours(1);
@@ -230,7 +230,7 @@ async fn the_keys_of_an_issuer_that_is_away_serve_for_a_day() {
     for age in [Duration::from_hours(2), KEYS_SERVE - Duration::from_secs(1)] {
         at(first + age).await.unwrap();
     }
-    // Nobody can say whether it has a key that is not known.
+    // It is unknown whether it has such a key.
     let unknown = SigningKey::new(Algorithm::Es256, "unknown");
     let unknown = unknown.sign(&issuer.claims(AUDIENCE, &json!({})));
     let late = after(first + KEYS_SERVE - Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! What is checked of an ID token, besides its signature.
+//! What is checked of an ID token, apart from its signature.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,10 +16,10 @@ pub const MAX_TOKEN_BYTES: usize = 16 << 10;
 /// By how much the clocks of issuer and service may differ.
 const LEEWAY_SECONDS: u64 = 60;
 
-/// What an issuer says of somebody.
+/// What an issuer says of a person or program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claims {
-    /// Never changes, and is never given to somebody else.
+    /// Never changes, and is never given to anyone else.
     pub subject: String,
     pub all: Map<String, Value>,
 }
@@ -55,7 +55,7 @@ pub enum InvalidToken {
     Nonce,
 }
 
-/// Why nobody is known by a token.
+/// Why a token identifies no one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     #[error("the ID token is refused: {0}")]
@@ -119,7 +119,7 @@ pub(crate) fn verify(
     validation.set_required_spec_claims(&["iss", "sub", "aud", "exp"]);
     validation.set_issuer(&[expected.issuer]);
     validation.set_audience(expected.audiences);
-    // The library reads a clock of its own.
+    // The library reads the system's clock.
     validation.validate_exp = false;
     let decoded = decode::<Map<String, Value>>(token, &key.decoding, &validation);
     let all = decoded.map_err(|error| invalid(error.kind()))?.claims;

@@ -1,8 +1,8 @@
 //! URLs: which ones an issuer may have, and how parameters are encoded.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use reqwest::Url;
 
 /// Whether the text can be an issuer: `https`, or `http` on loopback.
@@ -20,7 +20,7 @@ pub fn check_issuer(issuer: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether nobody on the way reads what is sent there.
+/// Whether traffic to it is confidential.
 pub(crate) fn is_protected(url: &Url) -> bool {
     match url.scheme() {
         "https" => url.has_host(),
@@ -35,57 +35,22 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
+/// Everything but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Parameters as a form or a query has them.
 pub fn form(pairs: &[(&str, &str)]) -> String {
-    let mut text = String::new();
-    for (name, value) in pairs {
-        if !text.is_empty() {
-            text.push('&');
-        }
-        encode(name, &mut text);
-        text.push('=');
-        encode(value, &mut text);
-    }
-    text
+    let pairs = pairs.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value)));
+    pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Everything but the unreserved characters of RFC 3986.
-pub(crate) fn encode(value: &str, to: &mut String) {
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            to.push(char::from(byte));
-        } else {
-            // Writing to a string does not fail.
-            let _ = write!(to, "%{byte:02X}");
-        }
-    }
+pub(crate) fn encode(value: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(value, RESERVED)
 }
 
-/// The decoded parameters of a query; those that are not UTF-8 are left out.
+/// The decoded parameters of a query.
 pub(crate) fn parameters(query: &str) -> Vec<(String, String)> {
-    let decode = |text: &str| {
-        let mut bytes = Vec::with_capacity(text.len());
-        let mut rest = text.bytes();
-        while let Some(byte) = rest.next() {
-            bytes.push(match byte {
-                b'+' => b' ',
-                b'%' => {
-                    let digits = [rest.next()?, rest.next()?];
-                    let digits = std::str::from_utf8(&digits).ok()?;
-                    u8::from_str_radix(digits, 16).ok()?
-                }
-                byte => byte,
-            });
-        }
-        String::from_utf8(bytes).ok()
-    };
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .filter_map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some((decode(name)?, decode(value)?))
-        })
-        .collect()
+    form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
 #[cfg(test)]
@@ -126,6 +91,7 @@ mod tests {
         let read = parameters(&text);
         let read: Vec<_> = read.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
         assert_eq!(read, pairs);
-        assert_eq!(parameters("x=a+b&&y=%"), [("x".to_owned(), "a b".to_owned())]);
+        let owned = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(parameters("x=a+b&&y=%"), [owned("x", "a b"), owned("y", "%")]);
     }
 }

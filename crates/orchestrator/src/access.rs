@@ -8,14 +8,17 @@
 pub(crate) mod bootstrap;
 pub(crate) mod claims;
 pub(crate) mod credential;
-pub(crate) mod denials;
 pub(crate) mod exchange;
 pub(crate) mod join_token;
+pub(crate) mod labels;
 pub(crate) mod left_token;
+pub(crate) mod lineage;
 pub(crate) mod masking;
 pub(crate) mod node;
 pub(crate) mod policy;
+pub(crate) mod rejection;
 pub(crate) mod token;
+pub(crate) mod token_count;
 pub(crate) mod upkeep;
 
 use std::collections::BTreeSet;
@@ -35,7 +38,7 @@ pub(crate) struct Caller {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Anybody on this machine, where no credentials are asked for.
+    /// Any user of this machine, where no credentials are required.
     Local,
     /// The holder of a node's certificate.
     Node(NodeId),
@@ -53,6 +56,8 @@ pub(crate) enum Needs {
     Nothing,
     /// Any valid credentials.
     Credentials,
+    /// Any valid credentials but those of a monitor, which are shown to nodes.
+    User,
     /// A role; that of a namespace is needed where the record is.
     Role(Role),
     /// The certificate of the node in the path.
@@ -83,26 +88,33 @@ impl Caller {
 
     /// The namespaces whose records exist for the caller.
     pub(crate) fn visible(&self) -> Namespaces {
-        if self.role.is_of_the_cluster() { Namespaces::All } else { self.namespaces.clone() }
+        match (self.role.is_of_the_cluster(), self.role.sees_all_namespaces()) {
+            (_, true) => Namespaces::All,
+            (true, false) => Namespaces::Only(BTreeSet::new()),
+            (false, false) => self.namespaces.clone(),
+        }
     }
 
     pub(crate) fn sees(&self, namespace: &str) -> bool {
-        self.role.is_of_the_cluster() || self.namespaces.contain(namespace)
+        self.role.sees_all_namespaces()
+            || (!self.role.is_of_the_cluster() && self.namespaces.contain(namespace))
     }
 
     /// Whether the caller has this role in the namespace.
     pub(crate) fn may(&self, role: Role, namespace: &str) -> bool {
-        self.sees(namespace) && self.role.within_a_namespace() >= role
+        self.sees(namespace) && self.role.within_a_namespace() >= Some(role)
     }
 
     /// Whether some record exists for which the caller has what is needed.
     pub(crate) fn has_somewhere(&self, needs: Needs) -> bool {
         match needs {
             Needs::Nothing | Needs::Credentials => true,
+            Needs::User => self.role != Role::Monitor,
             Needs::Role(Role::Admin) => self.role == Role::Admin,
-            Needs::Role(Role::Operator) => self.role.is_of_the_cluster(),
+            Needs::Role(Role::Operator) => self.role.sees_all_namespaces(),
+            Needs::Role(Role::Monitor) => self.role.is_of_the_cluster(),
             Needs::Role(role @ (Role::Viewer | Role::Submitter | Role::Owner)) => {
-                self.role.within_a_namespace() >= role
+                self.role.within_a_namespace() >= Some(role)
             }
             Needs::Node => self.who == Who::Local,
         }
@@ -141,5 +153,22 @@ mod tests {
         let admin = caller(Role::Admin, &[]);
         assert!(admin.may(Role::Owner, "a") && admin.has_somewhere(Needs::Role(Role::Admin)));
         assert!(!admin.has_somewhere(Needs::Node));
+    }
+
+    #[test]
+    fn a_monitor_scrapes_and_sees_nothing() {
+        let all = Namespaces::All;
+        let monitor = Caller { namespaces: all, ..caller(Role::Monitor, &[]) };
+        assert!(!monitor.sees("a") && !monitor.may(Role::Viewer, "a"));
+        assert_eq!(monitor.visible(), Namespaces::Only(BTreeSet::new()));
+        assert!(monitor.has_somewhere(Needs::Role(Role::Monitor)));
+        assert!(monitor.has_somewhere(Needs::Credentials));
+        for role in [Role::Viewer, Role::Submitter, Role::Owner, Role::Operator, Role::Admin] {
+            assert!(!monitor.has_somewhere(Needs::Role(role)), "{role}");
+        }
+        assert!(!monitor.has_somewhere(Needs::User) && !monitor.has_somewhere(Needs::Node));
+        for role in [Role::Viewer, Role::Submitter, Role::Owner] {
+            assert!(!caller(role, &["a"]).has_somewhere(Needs::Role(Role::Monitor)), "{role}");
+        }
     }
 }

@@ -22,19 +22,18 @@ use tokio_util::sync::CancellationToken;
 use self::opened::Opened;
 use crate::access::bootstrap::{self, BootstrapError};
 use crate::access::left_token::{self, LeaveTokenError};
-use crate::access::upkeep;
+use crate::access::{labels, upkeep};
 use crate::cluster::Watched;
 use crate::driver::presence;
 use crate::driver::{Driver, DriverError, Handle};
-use crate::http::guard::Guard;
-use crate::http::{self, Api, LargeBodies, Own, Permits, SharedPermits};
+use crate::http::{self, Api, Guard, Own, Pools};
 use crate::identity::IdentityError;
 use crate::issuer::IssuerError;
 use crate::keys::{KeyError, authorities};
 use crate::logs::Access;
 use crate::protection::{Protection, ProtectionError};
 use crate::reads::Reader;
-use crate::rotation::{self, Rotation};
+use crate::rotation;
 use crate::settings::{Exposure, Settings};
 use crate::submission::Requester;
 use crate::view::View;
@@ -80,7 +79,7 @@ pub enum StartError {
     Loading(#[from] oneshot::error::RecvError),
 }
 
-/// Opens on a thread of its own. Its end gives back at once what loading took for a moment: 30 MB for
+/// Opens on a separate thread. Its end immediately frees what loading took for a moment: 30 MB for
 /// a million jobs, which a thread that waits for other work would keep.
 async fn load(
     open: impl FnOnce() -> Result<Opened, StartError> + Send + 'static,
@@ -89,7 +88,7 @@ async fn load(
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
         let _entered = runtime.enter();
-        // Nobody waits any more if the process is ending.
+        // No one waits any more if the process is ending.
         drop(done.send(open()));
     };
     thread::Builder::new().name("load".to_owned()).spawn(work).map_err(StartError::Thread)?;
@@ -108,17 +107,19 @@ async fn listen_for_pauses(view: Arc<View>, stopping: CancellationToken) {
 /// Starts what keeps pages, charts and tokens up to date.
 fn spawn_watching(api: &Arc<Api>) {
     let watching = Arc::clone(api);
-    tokio::spawn(async move { watching.cluster.sample(watching.stopping.clone()).await });
+    tokio::spawn(async move {
+        watching.cluster.sample(&watching.handle, watching.stopping.clone()).await;
+    });
     let watching = Arc::clone(api);
     tokio::spawn(async move { watching.view.changes().run(watching.stopping.clone()).await });
     if let Some(issuer) = api.issuer.clone() {
         tokio::spawn(async move { issuer.prepare().await });
     }
     let (handle, view) = (api.handle.clone(), Arc::clone(&api.view));
-    let (uses, denials) = (Arc::clone(&api.last_uses), Arc::clone(&api.denials));
+    let uses = Arc::clone(&api.last_uses);
     let renewable_for = api.protection.as_ref().map(|protection| protection.renewable_for());
     let stopping = api.stopping.clone();
-    tokio::spawn(upkeep::run(handle, view, uses, denials, renewable_for, stopping));
+    tokio::spawn(upkeep::run(handle, view, uses, renewable_for, stopping));
 }
 
 /// Leaves a join token in the file that the settings name, and replaces it from then on.
@@ -145,12 +146,16 @@ async fn leave_join_tokens(
     Ok(())
 }
 
-/// Ensures that there is a token with which an admin can sign in.
-async fn leave_first_token(
+/// Ensures that there is a token with which an admin can sign in, and that it is known of each label
+/// who gave it before nodes and callers come.
+async fn prepare_access(
     handle: &Handle,
     view: &View,
     data_dir: &Path,
 ) -> Result<(), BootstrapError> {
+    if let Err(error) = labels::assign_roles(handle, view).await {
+        tracing::warn!(%error, "cannot record yet who gave labels to nodes; trying again");
+    }
     let file = bootstrap::first_token(handle, view.records(), data_dir).await?;
     if let Some(file) = file {
         tracing::info!(file = %file.display(), "the first token, of an admin, is in this file");
@@ -158,7 +163,7 @@ async fn leave_first_token(
     Ok(())
 }
 
-/// Differs from that of any other process, so that nobody resumes a stream of another one.
+/// Differs from that of any other process, so that no reader resumes a stream of another one.
 fn process_name() -> String {
     let Reading { wall, boot, .. } = Reading::now();
     format!("{:x}-{boot:x}", wall.0)
@@ -192,7 +197,7 @@ impl Orchestrator {
         let mut names = [&settings.allowed_hosts[..], &settings.tls.names].concat();
         names.extend(settings.oidc.public_host());
         let is_open_loopback = settings.exposure() == Exposure::OpenLoopback;
-        let guard = Guard::new(is_open_loopback, machine, &names);
+        let guard = Arc::new(Guard::new(is_open_loopback, machine, &names));
         let view = Arc::new(View::default());
         let opened = {
             let (view, settings) = (Arc::clone(&view), settings.clone());
@@ -211,7 +216,7 @@ impl Orchestrator {
 
         let asks_for_credentials = settings.asks_for_credentials();
         if asks_for_credentials {
-            leave_first_token(&handle, &view, &settings.data_dir).await?;
+            prepare_access(&handle, &view, &settings.data_dir).await?;
         }
 
         let stopping = CancellationToken::new();
@@ -219,28 +224,24 @@ impl Orchestrator {
         let node_id = identity.node_id;
         let requester = Requester { id: node_id.to_string(), public_key: identity.public_key };
         let tracer = observer.tracer.clone();
-        let reader = Reader::new(reads);
+        let reader = Reader::new(reads, &observer.metrics.refusals);
         let cluster =
             Watched::new(Arc::clone(&view), Arc::clone(&observer.metrics), reader.clone());
-        let logs = Access::new(reader.clone(), Arc::clone(&view), stopping.clone());
+        let refusals = &observer.metrics.refusals;
+        let logs = Access::new(reader.clone(), Arc::clone(&view), refusals, stopping.clone());
         let api = Arc::new(Api {
             handle,
             reader,
             view,
             own: Own { id: node_id, address, labels, requester },
             logs: Arc::new(logs),
-            waiting: Permits::of_waiting_reads(),
-            streams: Permits::of_event_streams(),
-            large_bodies: LargeBodies::new(),
-            log_readers: SharedPermits::of_log_readers(),
-            downloads: Permits::of_downloads(),
+            pools: Pools::new(asks_for_credentials, &observer.metrics.refusals),
             observer,
             cluster,
             process: process_name(),
             guard,
             asks_for_credentials,
             last_uses: Arc::default(),
-            denials: Arc::default(),
             issuer,
             protection: protection.clone(),
             keys,
@@ -248,10 +249,10 @@ impl Orchestrator {
             stopping: stopping.clone(),
         });
         spawn_watching(&api);
-        tokio::spawn(rotation::upkeep::run(Rotation::of(&api), stopping.clone()));
+        tokio::spawn(rotation::upkeep::run(api.rotation(), stopping.clone()));
         tokio::spawn(listen_for_pauses(Arc::clone(&api.view), stopping.clone()));
         let tls = protection.as_deref().map(Protection::tls);
-        let server = tokio::spawn(http::serve::serve(listener, tls, api, stopping.clone()));
+        let server = tokio::spawn(http::serve(listener, tls, api, stopping.clone()));
         Ok(Self { address, node_id, protection, stopping, server, driver, tracer })
     }
 

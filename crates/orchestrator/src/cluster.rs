@@ -1,9 +1,9 @@
-//! The cluster as a whole, now and over the last day.
+//! The cluster as a whole, now and over the last week.
 //!
 //! Live records are counted in memory, so their counts cost no query. Only finished jobs are
 //! counted in the store, through an index, and that count is cached: the longer it took, the
-//! longer. The load is sampled every ten seconds into a ring; it is lost at a restart, because
-//! nothing but a chart depends on it.
+//! longer. The load is sampled every ten seconds into a ring of an hour, and every two minutes
+//! becomes a row of the store, which keeps a week.
 
 mod load;
 
@@ -15,15 +15,17 @@ use api_types::cluster::{Cluster, ClusterLoad, NodeCounts};
 use api_types::job::JobStateType;
 use api_types::node::{Connection, Eligibility, HealthState, Membership, Node};
 use api_types::quantity::Resources;
-use control_plane::store::JobTotals;
+use control_plane::store::{JobTotals, Reads};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::load::{Ring, SAMPLE_SECONDS};
+use self::load::{Ring, SAMPLE_SECONDS, SAMPLES_PER_ROW};
 use crate::clock;
+use crate::driver::Handle;
 use crate::metrics::{Counts, Metrics};
 use crate::reads::{AskedBy, ReadError, Reader};
+use crate::shares::Owner;
 use crate::view::View;
 
 /// For how long a count of the store is used at least.
@@ -63,12 +65,23 @@ impl Watched {
     }
 
     /// Samples the load until the service stops.
-    pub(crate) async fn sample(&self, stopping: CancellationToken) {
+    pub(crate) async fn sample(&self, handle: &Handle, stopping: CancellationToken) {
         let period = Duration::from_secs(SAMPLE_SECONDS);
         let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        while stopping.run_until_cancelled(ticks.tick()).await.is_some() {
+        for number in 1_u64.. {
+            if stopping.run_until_cancelled(ticks.tick()).await.is_none() {
+                return;
+            }
             self.sample_now(clock::now());
+            let is_due = number.is_multiple_of(SAMPLES_PER_ROW);
+            let row = if is_due { self.ring().row() } else { None };
+            if let Some(row) = row
+                && let Err(error) = handle.store_load(row).await
+            {
+                // A chart has a gap.
+                tracing::debug!(%error, "cannot store the load of the cluster");
+            }
         }
     }
 
@@ -77,11 +90,22 @@ impl Watched {
         self.ring().push(now, &fleet, &self.metrics.counts());
     }
 
-    pub(crate) fn load(&self, since: Timestamp, step: Option<u64>) -> ClusterLoad {
-        self.ring().load(since, clock::now(), step)
+    pub(crate) async fn load(
+        &self,
+        since: Timestamp,
+        step: Option<u64>,
+    ) -> Result<ClusterLoad, ReadError> {
+        let oldest = self.ring().oldest().unwrap_or_else(clock::now);
+        let mut rows = Vec::new();
+        if since < oldest {
+            let read = move |reads: &dyn Reads| Ok::<_, ReadError>(reads.cluster_load(since)?);
+            rows = self.reader.run(AskedBy::User, read).await?;
+            rows.retain(|row| row.time < oldest);
+        }
+        Ok(self.ring().load(&rows, since, clock::now(), step))
     }
 
-    /// Everything at once; waits for the store only if its last count is too old.
+    /// All counts; waits for the store only if its last count is too old.
     pub(crate) async fn describe(&self) -> Result<Cluster, ReadError> {
         let totals = self.totals().await?;
         let Counts { mut jobs, executions } = self.metrics.counts();
@@ -116,6 +140,7 @@ impl Watched {
             return Ok(totals.clone());
         }
         let read = self.reader.run(AskedBy::User, |reads| Ok::<_, ReadError>(reads.job_totals()?));
+        let read = Owner::service().within(read);
         let totals = read.await?;
         let until = Instant::now() + COUNT_AGE.max(began.elapsed() * COUNT_SHARE);
         *counted = Some(Counted { totals: totals.clone(), until });

@@ -3,7 +3,7 @@
 //! [`Handle`] is how everything else reaches it. What to do is decided by [`control_plane::step`];
 //! the thread carries out what the step asks for: it commits to the store, and when the step
 //! releases answers and messages, it sends them. Waiting requests are handed over together, bounded
-//! by [`BATCH`].
+//! by [`BATCH`](work::BATCH).
 //!
 //! A failure of the store that the step cannot outlast ends the process; a restart continues from
 //! the store.
@@ -15,27 +15,28 @@ use api_types::NodeId;
 use api_types::job::CreateJob;
 use control_plane::audit::AuditEntry;
 use control_plane::clock::Reading;
-use control_plane::records::{RecordRefusal, RecordWrite};
-use control_plane::step::{Envelope, Failure, Origin, Request, Submission};
-use control_plane::store::{Retention, Store};
+use control_plane::records::RecordWrite;
+use control_plane::step::{Envelope, Origin, Request, Submission};
+use control_plane::store::{LoadRow, Retention, Store};
 use daemon::Pulse;
-use scheduler::change::AssignmentChange;
-use scheduler::input::{Answer, Input, Refusal};
+use scheduler::input::{Answer, Input};
 use scheduler::time::Moment;
 use scheduler::{Scheduler, Settings};
 use tokio::sync::{mpsc, oneshot};
 
 mod caller;
+mod error;
 pub(crate) mod presence;
 mod streams;
 mod work;
 
-use self::caller::{Caller, Question};
+use self::caller::{Caller, Message, Question, Queued};
+pub use self::error::{CallError, DriverError};
+pub use self::streams::StreamItem;
 use crate::observer::Observer;
+use crate::repeats::{Record, Repeats};
+use crate::shares::{Owner, Pool, Refusals, Shares};
 use crate::view::View;
-
-/// The most inputs that share one commit; more would only delay the first of them.
-const BATCH: usize = 1024;
 
 /// The most inputs that may wait for the driver; beyond it a caller is refused with 429. At a
 /// thousand inputs per commit this is well below a second of waiting.
@@ -45,6 +46,15 @@ pub(crate) const WAITING_INPUTS: usize = 8192;
 /// messages do not get through is considered lost. Two for each of a thousand agents.
 pub(crate) const RESERVED_FOR_NODES: usize = 2048;
 
+/// The rest of the queue, of which each group of callers has a share. What has been taken from the
+/// queue counts no longer.
+const POOL: Pool = Pool {
+    name: "scheduler_queue",
+    what: "requests that wait for the scheduler",
+    serves_nodes: false,
+    open_has_all: true,
+};
+
 /// Changes queued for a slow agent; beyond it the driver closes its stream, and the agent opens
 /// another that starts with the complete desired state.
 const WAITING_ASSIGNMENTS: usize = 16384;
@@ -52,7 +62,11 @@ const WAITING_ASSIGNMENTS: usize = 16384;
 /// A handle to the driver.
 #[derive(Clone)]
 pub struct Handle {
-    inputs: mpsc::Sender<Message>,
+    inputs: mpsc::Sender<Queued>,
+    /// For inputs from users.
+    places: Shares,
+    /// What is one record of the audit log a minute.
+    repeats: Arc<Repeats>,
 }
 
 /// A handle whose calls are noted in the audit log, if they are carried out.
@@ -61,51 +75,12 @@ pub struct Attributed<'a> {
     audit: Option<Box<AuditEntry>>,
 }
 
-/// Why a call was not carried out. Nothing was stored, unless the error says otherwise.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    #[error("the idempotency key came with another body before")]
-    IdempotencyConflict,
-    #[error(transparent)]
-    Record(#[from] RecordRefusal),
-    #[error("too many requests wait already")]
-    QueueFull,
-    #[error("the store cannot be written to")]
-    StoreUnavailable,
-    #[error("whether the request was stored is unknown: the state database did not answer")]
-    OutcomeUnknown,
-    #[error("the orchestrator is stopping")]
-    Stopping,
-}
-
-/// An item of an assignments stream: first a snapshot, then changes.
-pub enum StreamItem {
-    Snapshot(Vec<AssignmentChange>),
-    Change(AssignmentChange),
-}
-
 type Audit = Option<Box<AuditEntry>>;
-
-/// What waits for the driver.
-pub(crate) type Message = Envelope<Caller, Reading>;
 
 /// The driver's thread.
 pub struct Driver {
     ended: oneshot::Receiver<Result<(), DriverError>>,
     pulse: Pulse,
-}
-
-/// Why the driver cannot start or continue.
-#[derive(Debug, thiserror::Error)]
-pub enum DriverError {
-    #[error(transparent)]
-    Step(#[from] Failure),
-    #[error("start the driver's thread")]
-    Thread(#[source] std::io::Error),
-    #[error("the driver's thread ended without reporting an error")]
-    Vanished,
 }
 
 /// Continues from the store. The driver ends when the last [`Handle`] is dropped.
@@ -116,7 +91,7 @@ pub fn start(
     retention: Retention,
     observer: Observer,
 ) -> Result<(Handle, Driver), DriverError> {
-    let (handle, messages) = Handle::new();
+    let (handle, messages) = Handle::new(&observer.metrics.refusals);
     let work = work::Work::start(store, view, settings, retention, observer)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -128,7 +103,7 @@ pub fn start(
     thread::Builder::new()
         .name("driver".to_owned())
         .spawn(move || {
-            // Nobody may wait for the end any more.
+            // The end may have no waiter any more.
             drop(end.send(runtime.block_on(work.run(messages, &beaten))));
         })
         .map_err(DriverError::Thread)?;
@@ -153,14 +128,25 @@ impl Driver {
 // === impl Handle ===
 
 impl Handle {
-    pub(crate) fn new() -> (Self, mpsc::Receiver<Message>) {
+    pub(crate) fn new(refusals: &Refusals) -> (Self, mpsc::Receiver<Queued>) {
         let (inputs, messages) = mpsc::channel(WAITING_INPUTS);
-        (Self { inputs }, messages)
+        let places = Shares::new(POOL, WAITING_INPUTS - RESERVED_FOR_NODES, refusals);
+        (Self { inputs, places, repeats: Arc::default() }, messages)
     }
 
     /// The same for a caller whose changes are noted in the audit log.
     pub fn on_behalf(&self, audit: Option<AuditEntry>) -> Attributed<'_> {
         Attributed { handle: self, audit: audit.map(Box::new) }
+    }
+
+    /// What is one record of the audit log a minute.
+    pub(crate) fn repeats(&self) -> &Repeats {
+        &self.repeats
+    }
+
+    /// Writes an entry to the audit log that belongs to no other change.
+    pub(crate) async fn audit(&self, entry: AuditEntry) -> Result<(), CallError> {
+        self.change_records_as(Vec::new(), Some(Box::new(entry))).await
     }
 
     /// Submits an input and waits until its changes are on disk.
@@ -205,6 +191,14 @@ impl Handle {
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
+    /// Stores a sample of the cluster's load.
+    pub(crate) async fn store_load(&self, row: LoadRow) -> Result<(), CallError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Load(Box::new(row));
+        self.send(envelope(Origin::User, request, None, Caller::Records(reply)))?;
+        answer.await.map_err(|_| CallError::Stopping)?
+    }
+
     /// Opens the assignments stream of a node and ends its previous one.
     pub async fn open_assignments(
         &self,
@@ -237,13 +231,19 @@ impl Handle {
     ) -> Result<T, CallError> {
         let (question, answer) = asked(question);
         let message = envelope(Origin::User, Request::Ask, None, question);
-        self.inputs.try_send(message).map_err(|_| CallError::QueueFull)?;
+        let queued = Queued { message, place: None };
+        self.inputs.try_send(queued).map_err(|_| CallError::QueueFull)?;
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
     /// The number of inputs that wait for the driver.
     pub(crate) fn waiting_inputs(&self) -> usize {
         self.inputs.max_capacity() - self.inputs.capacity()
+    }
+
+    /// The places in the queue that users share.
+    pub(crate) fn places(&self) -> &Shares {
+        &self.places
     }
 
     fn send(&self, message: Message) -> Result<(), CallError> {
@@ -255,7 +255,14 @@ impl Handle {
                 CallError::QueueFull
             });
         }
-        self.inputs.try_send(message).map_err(|error| match error {
+        let owner = if is_of_a_user { Owner::of_request() } else { None };
+        let place = owner.map(|owner| self.places.take(&owner, 1)).transpose();
+        let place = place.map_err(|refused| CallError::QueueShare {
+            reason: refused.to_string(),
+            hint: refused.hint(),
+        })?;
+        let queued = Queued { message, place };
+        self.inputs.try_send(queued).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => CallError::QueueFull,
             mpsc::error::TrySendError::Closed(_) => CallError::Stopping,
         })
@@ -274,7 +281,26 @@ impl Attributed<'_> {
     }
 
     pub async fn change_records(self, writes: Vec<RecordWrite>) -> Result<(), CallError> {
-        self.handle.change_records_as(writes, self.audit).await
+        let (handle, repeats) = (self.handle, &self.handle.repeats);
+        match self.audit.map(|entry| repeats.record(*entry)) {
+            None => handle.change_records_as(writes, None).await,
+            Some(Record::Now(entry)) => {
+                handle.change_records_as(writes, Some(Box::new(entry))).await
+            }
+            Some(Record::First(entry)) => {
+                let audit = Some(Box::new(entry.clone()));
+                handle.change_records_as(writes, audit).await?;
+                repeats.began(&entry);
+                Ok(())
+            }
+            Some(Record::Counted(entry)) => {
+                if !writes.is_empty() {
+                    handle.change_records_as(writes, None).await?;
+                }
+                repeats.note(entry);
+                Ok(())
+            }
+        }
     }
 }
 

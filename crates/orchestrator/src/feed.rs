@@ -48,7 +48,7 @@ impl Feed {
         JobWatch { job, revision, jobs: Arc::clone(&self.jobs) }
     }
 
-    /// Wakes every waiter: what was committed meanwhile is unknown here.
+    /// Wakes every waiter: what has been committed since is unknown here.
     pub(crate) fn wake_all(&self) {
         self.last_seq.send_modify(|_| {});
         for job in lock(&self.jobs).values() {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::files;
 
 /// In the data directory. One file, so that the ID and the key cannot be separated.
-const FILE: &str = "identity.json";
+pub(crate) const FILE: &str = "identity.json";
 
 pub(crate) struct Identity {
     pub node_id: NodeId,

@@ -5,11 +5,12 @@ use std::time::Duration;
 use std::{fs, io};
 
 use api_types::access::{IssuerOfIdTokens, SignInMethods};
+use api_types::text::is_control;
 use control_plane::clock::Reading;
 use oidc::{Claims, Client, InvalidIssuer, Now, Provider, Verifier, VerifyError};
 use zeroize::Zeroizing;
 
-use crate::access::claims;
+use crate::access::claims::{self, Confirmed};
 use crate::access::exchange::{ExchangeRefusal, Person};
 use crate::settings::{OidcSettings, RuleSettings};
 
@@ -26,6 +27,7 @@ pub(crate) struct Issuer {
     ca: String,
     rules: Vec<RuleSettings>,
     name_claim: String,
+    email_is_verified: bool,
 }
 
 /// Why an issuer cannot be used; the operator's settings are at fault.
@@ -61,7 +63,7 @@ fn read(setting: &'static str, path: &Path) -> Result<Option<Zeroizing<String>>,
 // === impl Issuer ===
 
 impl Issuer {
-    /// None if the settings name none. Asks nobody yet.
+    /// None if the settings name none. Makes no request yet.
     pub(crate) fn open(settings: &OidcSettings) -> Result<Option<Self>, IssuerError> {
         if settings.issuer.is_empty() {
             return Ok(None);
@@ -85,10 +87,11 @@ impl Issuer {
             ca: ca.map(|ca| ca.as_str().to_owned()).unwrap_or_default(),
             rules: settings.rules.clone(),
             name_claim: settings.name_claim.clone(),
+            email_is_verified: settings.email_is_verified,
         }))
     }
 
-    /// Asks the issuer for its keys, so that its absence is known before somebody signs in.
+    /// Asks the issuer for its keys, so that its absence is known before a user signs in.
     pub(crate) async fn prepare(&self) {
         if self.verifier.metadata(now()).await.is_ok() {
             tracing::info!(
@@ -98,7 +101,7 @@ impl Issuer {
         }
     }
 
-    /// What clients need to know to sign somebody in.
+    /// What clients need to know to sign a user in.
     pub(crate) fn methods(&self) -> SignInMethods {
         SignInMethods {
             oidc: Some(IssuerOfIdTokens {
@@ -126,13 +129,14 @@ impl Issuer {
             Err(VerifyError::Unavailable(_)) => return Err((ExchangeRefusal::Away, None)),
         };
         let Claims { subject, all } = &claims;
-        let name = claims::name(all, &self.name_claim);
-        let Some(grant) = claims::grant(&self.rules, all) else {
+        let confirmed = Confirmed { all, email_is_verified: self.email_is_verified };
+        let name = claims::name(confirmed, &self.name_claim);
+        let Some(grant) = claims::grant(&self.rules, confirmed) else {
             let compared: Vec<_> = claims::compared(&self.rules).into_iter().collect();
             return Err((ExchangeRefusal::NoRule(compared.join(", ")), Some(name)));
         };
         let issuer = self.verifier.provider().issuer();
-        let shown: String = subject.chars().filter(|it| !it.is_control()).take(200).collect();
+        let shown: String = subject.chars().filter(|it| !is_control(*it)).take(200).collect();
         let vouched_by = format!("{shown} at {issuer}");
         Ok(Person { name, subject: format!("{issuer} {subject}"), vouched_by, grant })
     }

@@ -1,4 +1,4 @@
-//! Deserializes JSON and reports every mistake in it at once.
+//! Deserializes JSON and reports all its mistakes together.
 //!
 //! In what people write, struct keys match regardless of case, and `null` means absent; what
 //! programs write is read to the letter. Map keys stay as they are. A wrong type does not end the
@@ -119,6 +119,8 @@ fn parse(body: &[u8]) -> Result<Tree<'_>, Unreadable> {
     let text = std::str::from_utf8(body).map_err(|error| {
         malformed(format!("the body is not UTF-8 at byte {}", error.valid_up_to() + 1))
     })?;
+    // RFC 8259, section 8.1: no program adds a byte order mark, and a reader may ignore one.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     Tree::parse(text).map_err(|error| malformed(format!("the body is not JSON: {error}")))
 }
 

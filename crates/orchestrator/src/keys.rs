@@ -10,23 +10,24 @@
 
 pub(crate) mod authorities;
 mod cluster_key;
+mod error;
 pub(crate) mod sealing;
 mod stored;
 mod values;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
-use pki::AuthorityError;
 use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use zeroize::Zeroizing;
 
-use crate::driver::CallError;
 use crate::records::Published;
+pub(crate) use cluster_key::CLUSTER_KEY;
 use cluster_key::ClusterKey;
-use sealing::{KEY_BYTES, NoRandom, SealingKey, random};
+pub(crate) use error::KeyError;
+use error::named;
+use sealing::{KEY_BYTES, NoRandom, Sealed, SealingKey, random};
 use stored::StoredKey;
 pub(crate) use stored::{Purpose, of_purpose};
 
@@ -39,66 +40,19 @@ pub(crate) struct KeyRing {
     pub(crate) changed: Notify,
 }
 
-/// Why the keys of the cluster cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyError {
-    #[error("access {}", path.display())]
-    Io { path: PathBuf, source: io::Error },
-    #[error(
-        "{} is missing, and the keys of this cluster are encrypted with it; copy it from a backup \
-         or from another orchestrator, or name it with cluster_key_file",
-        path.display()
-    )]
-    NoClusterKey { path: PathBuf },
-    #[error("{} is not a cluster key: it is 32 bytes in base64", path.display())]
-    NotAClusterKey { path: PathBuf },
-    #[error(
-        "{what} was encrypted with the cluster key {of}, and {} is the key {found}; restore the \
-         right one from a backup",
-        cluster_key.display()
-    )]
-    OtherClusterKey { what: String, of: String, cluster_key: PathBuf, found: String },
-    #[error("{what} is damaged; restore it from a backup")]
-    Damaged { what: String },
-    #[error("{what} is no CA with its certificate; restore it from a backup")]
-    Authority { what: String, source: AuthorityError },
-    #[error(
-        "{} is the key of another CA than that in the state database; restore the database that \
-         belongs to it, or move the file away",
-        path.display()
-    )]
-    TwoAuthorities { path: PathBuf },
-    #[error("make a CA")]
-    Make(#[source] AuthorityError),
-    #[error(transparent)]
-    Random(#[from] NoRandom),
-    #[error("store a key")]
-    Store(#[from] CallError),
+/// The ID of the cluster key that the keys among these records are encrypted with.
+pub(crate) fn cluster_key_of(records: &[Record]) -> Result<Option<String>, KeyError> {
+    Ok(sealed(records)?.pop().map(|(_, sealed)| sealed.key_id))
 }
 
-/// A key of the ring, for error messages.
-fn named(key: &RecordKey) -> String {
-    format!("the key '{}' in the state database", key.key)
-}
-
-// === impl KeyError ===
-
-impl KeyError {
-    /// Whether a file that the settings name is at fault.
-    pub(crate) fn is_of_settings(&self) -> bool {
-        match self {
-            Self::NoClusterKey { .. }
-            | Self::NotAClusterKey { .. }
-            | Self::OtherClusterKey { .. } => true,
-            Self::Io { .. }
-            | Self::Damaged { .. }
-            | Self::Authority { .. }
-            | Self::TwoAuthorities { .. }
-            | Self::Make(_)
-            | Self::Random(_)
-            | Self::Store(_) => false,
-        }
+/// The encrypted keys among these records.
+fn sealed(records: &[Record]) -> Result<Vec<(RecordKey, Sealed)>, KeyError> {
+    let keys = records.iter().filter(|record| record.key.kind == RecordKind::Key);
+    let mut found = Vec::new();
+    for record in keys {
+        found.extend(StoredKey::read(record)?.sealed.map(|sealed| (record.key.clone(), sealed)));
     }
+    Ok(found)
 }
 
 // === impl KeyRing ===
@@ -112,13 +66,9 @@ impl KeyRing {
         cluster_key: &Path,
         records: &[Record],
     ) -> Result<Self, KeyError> {
-        let of_records = records.iter().filter(|record| record.key.kind == RecordKind::Key);
-        let mut encrypted = Vec::new();
-        for record in of_records {
-            if let Some(sealed) = StoredKey::read(record)?.sealed {
-                encrypted.push((named(&record.key), sealed.key_id));
-            }
-        }
+        let of_records = sealed(records)?.into_iter();
+        let mut encrypted: Vec<_> =
+            of_records.map(|(key, sealed)| (named(&key), sealed.key_id)).collect();
         encrypted.extend(authorities::in_file(data_dir)?);
         Ok(Self {
             data_dir: data_dir.to_owned(),
@@ -160,6 +110,15 @@ impl KeyRing {
         let sealed = StoredKey::read(record)?.sealed.ok_or_else(damaged)?;
         let bytes = self.cluster_key.unseal(&record.key.key, &sealed);
         bytes.and_then(|bytes| SealingKey::new(&bytes)).ok_or_else(damaged)
+    }
+
+    /// Opens every key among these records, so that nothing is left that the cluster key does not open.
+    pub(crate) fn open_all(&self, records: &[Record]) -> Result<(), KeyError> {
+        for (key, sealed) in sealed(records)? {
+            let opened = self.cluster_key.unseal(&key.key, &sealed);
+            opened.ok_or_else(|| KeyError::Damaged { what: named(&key) })?;
+        }
+        Ok(())
     }
 
     /// Under which record the key of values with this ID is.

@@ -1,10 +1,13 @@
 //! The daemon that schedules and stores jobs and, as a library, its parts.
 
 mod access;
+mod admission;
 mod app;
+pub mod backup;
 mod changes;
 pub mod clock;
 mod cluster;
+mod creating;
 mod credentials;
 pub mod driver;
 pub mod feed;
@@ -17,13 +20,17 @@ mod keys;
 mod logs;
 mod metrics;
 mod names;
+mod namespaces;
 pub mod observer;
 mod protection;
 mod reads;
 mod records;
+mod repeats;
 mod rotation;
+mod sealed;
 mod secrets;
 pub mod settings;
+mod shares;
 mod spans;
 mod specs;
 mod submission;

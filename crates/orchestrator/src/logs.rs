@@ -3,7 +3,10 @@
 //! Output is produced on demand: the chain from the reader to the nodes holds a few pieces per
 //! execution, however slow the reader and however long the output.
 
+mod access;
 mod archive;
+mod by_time;
+mod item;
 mod merge;
 mod record;
 mod relay;
@@ -13,28 +16,15 @@ mod usage;
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
-use crate::reads::Reader;
-use crate::view::View;
+pub(crate) use access::Access;
 pub(crate) use archive::{Archive, NoArchive};
+pub(crate) use item::{LogOptions, LogOrder};
 use merge::Merge;
 pub(crate) use merge::{Resumed, Which};
-pub(crate) use relay::{Attachment, Relay};
+pub(crate) use relay::Attachment;
 use render::Render;
 pub(crate) use render::{BrokenOff, Form};
-pub(crate) use source::LogOptions;
 pub(crate) use usage::OfNode;
-
-/// What reading output requires.
-pub(crate) struct Access {
-    reader: Reader,
-    view: Arc<View>,
-    pub(crate) relay: Arc<Relay>,
-    usage: usage::Answers,
-    /// Cancelled when the service stops: reading breaks off.
-    stopping: CancellationToken,
-}
 
 /// The output for one reader, produced as it is read.
 pub(crate) struct Reading {
@@ -45,11 +35,6 @@ pub(crate) struct Reading {
 // === impl Access ===
 
 impl Access {
-    pub(crate) fn new(reader: Reader, view: Arc<View>, stopping: CancellationToken) -> Self {
-        let (relay, usage) = (Arc::default(), usage::Answers::default());
-        Self { reader, view, relay, usage, stopping }
-    }
-
     pub(crate) fn read(
         self: &Arc<Self>,
         which: Which,

@@ -1,5 +1,6 @@
 //! The orchestrator daemon.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use daemon::health::{self, Scheme};
 use daemon::help::Help;
 use daemon::{Command, service_manager};
 use orchestrator::settings::{ENV_PREFIX, Exposure};
-use orchestrator::{Orchestrator, Protection, Settings, StartError};
+use orchestrator::{Orchestrator, Protection, Settings, StartError, backup};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Half the cost of the system allocator here, where one thread mostly frees what another
@@ -33,13 +34,36 @@ const HELP: Help = Help {
     variables: &[("RUST_LOG", "log filter, info by default")],
 };
 
+const USAGE: &str = "\
+Usage: orchestrator backup DIR [--config FILE]   copy the state into a new directory, while it is in use
+       orchestrator check DIR                    read such a backup as a whole
+       orchestrator restore DIR [--config FILE]  restore it into an empty data directory
+";
+
+/// A command that copies the state.
+struct Copying {
+    command: Copy,
+    arguments: Vec<String>,
+}
+
+#[derive(Clone, Copy)]
+enum Copy {
+    Backup,
+    Check,
+    Restore,
+}
+
 fn main() -> ExitCode {
     daemon::keep_files_private();
     failpoint::listen();
-    let (config, probes) = match Command::parse(std::env::args().skip(1)) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(copying) = Copying::of(&arguments) {
+        return copying.run();
+    }
+    let (config, probes) = match Command::parse(arguments) {
         Ok(Command::Run { config }) => (config, false),
         Ok(Command::Health { config }) => (config, true),
-        Ok(Command::Help) => return say(&HELP.text()),
+        Ok(Command::Help) => return say(&format!("{}\n{USAGE}", HELP.text())),
         Ok(Command::Version) => {
             let version = VersionRecord::current();
             return say(&format!(
@@ -73,6 +97,46 @@ fn main() -> ExitCode {
             let start = error.downcast_ref::<StartError>();
             let is_of_settings = start.is_some_and(StartError::is_of_settings);
             refuse(if is_of_settings { EXIT_SETTINGS } else { EXIT_UNAVAILABLE }, &error)
+        }
+    }
+}
+
+// === impl Copying ===
+
+impl Copying {
+    fn of(arguments: &[String]) -> Option<Self> {
+        let (command, arguments) = arguments.split_first()?;
+        let command = match command.as_str() {
+            "backup" => Copy::Backup,
+            "check" => Copy::Check,
+            "restore" => Copy::Restore,
+            _ => return None,
+        };
+        Some(Self { command, arguments: arguments.to_vec() })
+    }
+
+    fn run(self) -> ExitCode {
+        let Some((dir, options)) = self.arguments.split_first() else {
+            return refuse(EXIT_SETTINGS, &anyhow!("name the directory of the backup\n{USAGE}"));
+        };
+        let config = match Command::parse(options.iter().cloned()) {
+            Ok(Command::Run { config }) if !dir.starts_with('-') => config,
+            Ok(_) => return say(USAGE),
+            Err(error) => return refuse(EXIT_SETTINGS, &error.into()),
+        };
+        let dir = Path::new(dir);
+        let settings = match Settings::load(config.as_deref()) {
+            Ok(settings) => settings,
+            Err(error) => return refuse(EXIT_SETTINGS, &error.into()),
+        };
+        let done = match self.command {
+            Copy::Backup => backup::back_up(&settings, dir),
+            Copy::Check => backup::check(dir),
+            Copy::Restore => backup::restore(&settings, dir),
+        };
+        match done {
+            Ok(text) => say(&text),
+            Err(error) => refuse(EXIT_UNAVAILABLE, &error.into()),
         }
     }
 }

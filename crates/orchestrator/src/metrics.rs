@@ -23,6 +23,8 @@ use telemetry::metrics::{
 use scheduler::change::{EventSubject, Fact};
 use scheduler::{Census, Output};
 
+use crate::shares::Refusals;
+
 /// The prefix of every metric name.
 const DAEMON: &str = "orchestrator";
 
@@ -75,8 +77,11 @@ pub(crate) struct Metrics {
     commit_inputs: Histogram,
     commit_failures: Counter,
     lease_ends: Counter,
+    back_offs: Counter,
     pub(crate) sessions: Counter,
     pub(crate) reports: Counter,
+    /// Of permits, to callers whose share is used up.
+    pub(crate) refusals: Refusals,
 }
 
 /// Registers the histograms of the stages from submission to start.
@@ -122,6 +127,7 @@ impl Metrics {
         let placements = counter("placements", "Executions placed on a node");
         let commit_failures =
             counter("commit_failures", "Commits that failed on a full disk; their callers got 503");
+        let back_offs = counter("back_offs", "Back-offs of nodes, each failed probe counted anew");
         let lease_ends = counter("lease_ends", "Leases that ended: nodes that fell silent");
         let sessions = counter("sessions_opened", "Sessions opened: a node joined or rejoined");
         let reports = counter("reports", "Reports from nodes, including repeats");
@@ -143,6 +149,10 @@ impl Metrics {
         registry.register("executions", help, executions.clone());
         let help = "Finished executions, by compute state";
         registry.register("execution_ends", help, execution_ends.clone());
+        let refusals = Refusals::default();
+        let help = "Requests refused because a pool, or the caller's share of it, is used up; by \
+                    the namespace refused and the one that holds most of the rest";
+        registry.register("pool_refusals", help, refusals.family());
         for state in ENDED_JOBS {
             job_ends.get_or_create_owned(&of_job(state));
         }
@@ -165,8 +175,10 @@ impl Metrics {
             commit_inputs,
             commit_failures,
             lease_ends,
+            back_offs,
             sessions,
             reports,
+            refusals,
         };
         metrics.recount(&Census::default());
         metrics
@@ -282,6 +294,9 @@ impl Metrics {
             }
             Fact::LeaseEnded => {
                 self.lease_ends.inc();
+            }
+            Fact::BackedOff => {
+                self.back_offs.inc();
             }
             Fact::JobEnded { .. } => {}
         }

@@ -43,7 +43,7 @@ impl Published {
         self.changes.subscribe()
     }
 
-    /// Whether a term has begun: before that, nobody knows which records there are.
+    /// Whether a term has begun: before that, it is unknown which records there are.
     pub(crate) fn are_known(&self) -> bool {
         *self.changes.borrow() > 0
     }

@@ -18,10 +18,10 @@ use crate::access::node::holders;
 use crate::access::token::shown;
 use crate::clock;
 use crate::driver::{CallError, Handle};
-use crate::http::Api;
 use crate::keys::authorities::{self, Authorities};
 use crate::keys::{KeyError, KeyRing, Purpose, of_purpose};
 use crate::protection::{Protection, ProtectionError};
+use crate::records::Published;
 use crate::view::View;
 
 /// The most keys of values at a time. There are two while values are encrypted again, and more only
@@ -31,10 +31,10 @@ const MAX_KEYS: usize = 8;
 /// What replaces keys.
 #[derive(Clone)]
 pub(crate) struct Rotation {
-    handle: Handle,
-    view: Arc<View>,
-    keys: Arc<KeyRing>,
-    protection: Option<Arc<Protection>>,
+    pub(crate) handle: Handle,
+    pub(crate) view: Arc<View>,
+    pub(crate) keys: Arc<KeyRing>,
+    pub(crate) protection: Option<Arc<Protection>>,
 }
 
 /// Why a key is not replaced.
@@ -94,15 +94,6 @@ impl RotationRefusal {
 // === impl Rotation ===
 
 impl Rotation {
-    pub(crate) fn of(api: &Api) -> Self {
-        Self {
-            handle: api.handle.clone(),
-            view: Arc::clone(&api.view),
-            keys: Arc::clone(&api.keys),
-            protection: api.protection.clone(),
-        }
-    }
-
     /// Puts another key in use. Runs to its end even if the caller stops waiting for it.
     pub(crate) async fn begin(
         self,
@@ -212,8 +203,7 @@ fn last_expiry(view: &View, newest: Timestamp) -> Timestamp {
 }
 
 /// All keys, as operators see them.
-pub(crate) fn list(api: &Api) -> Result<Vec<Key>, KeyError> {
-    let records = api.view.records();
+pub(crate) fn list(records: &Published, ring: &KeyRing) -> Result<Vec<Key>, KeyError> {
     let mut keys = Vec::new();
     let statuses = authorities::statuses(records)?;
     let first = statuses.last().map(|oldest| oldest.key);
@@ -237,7 +227,7 @@ pub(crate) fn list(api: &Api) -> Result<Vec<Key>, KeyError> {
             nodes: None,
         });
     }
-    keys.extend(api.keys.cluster_key_id().map(|id| Key {
+    keys.extend(ring.cluster_key_id().map(|id| Key {
         purpose: KeyPurpose::Cluster,
         id,
         state: KeyState::Active,

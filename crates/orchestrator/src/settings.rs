@@ -60,7 +60,7 @@ pub struct Settings {
     pub job_retention_count: u64,
     /// Whether the web pages are served.
     pub ui: bool,
-    /// Host names under which the service may be addressed, besides those that it knows itself.
+    /// Host names under which the service may be addressed, in addition to those it knows.
     #[serde(deserialize_with = "comma_list")]
     pub allowed_hosts: Vec<String>,
     /// Serve other machines over plain HTTP, and without asking who they are.
@@ -70,7 +70,7 @@ pub struct Settings {
     /// A file in which a join token is left for agents on this machine; none when it is empty.
     pub join_token_file: PathBuf,
     pub tls: TlsSettings,
-    /// Who signs in with tokens of an issuer, if anybody.
+    /// The trusted ID-token issuer, if configured.
     pub oidc: OidcSettings,
     /// Log lines for people, or JSON for machines.
     pub log_format: LogFormat,
@@ -82,7 +82,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Auth {
-    /// Nobody on loopback.
+    /// No one on loopback.
     Auto,
     /// Everybody.
     Required,
@@ -152,7 +152,7 @@ impl Settings {
         Self::extract(&figment.merge(Env::prefixed(ENV_PREFIX).split("__")))
     }
 
-    /// Reports all unknown keys at once, each with its source.
+    /// Reports all unknown keys together, each with its source.
     fn extract(figment: &Figment) -> Result<Self, InvalidSettings> {
         let invalid = |error| InvalidSettings::Value(Box::new(error));
         let table: Map<String, Value> = figment.extract().map_err(invalid)?;
@@ -204,6 +204,28 @@ impl Settings {
         self.check_oidc()?;
         self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
         Ok(self)
+    }
+
+    fn check_oidc(&self) -> Result<(), InvalidSettings> {
+        let refused = |key, reason: String| Err(InvalidSettings::Refused { key, reason });
+        let oidc = &self.oidc;
+        if oidc.issuer.is_empty() {
+            return match oidc.set_in_vain() {
+                Some(key) => refused(key, "is not used without oidc.issuer".to_owned()),
+                None => Ok(()),
+            };
+        }
+        if let Err(reason) = ::oidc::check_issuer(&oidc.issuer) {
+            return refused("oidc.issuer", reason.to_owned());
+        }
+        if !self.asks_for_credentials() {
+            let reason = format!(
+                "has no effect: {} requires no credentials; set auth = \"required\"",
+                self.listen
+            );
+            return refused("oidc.issuer", reason);
+        }
+        oidc.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })
     }
 
     /// The part of the settings that the scheduler uses.

@@ -45,7 +45,7 @@ fn submit_span(job: JobId) -> Traceparent {
     named_span(job, job.uuid(), "submit")
 }
 
-/// The root of the job's trace. A caller with a trace of its own finds a span there too, and each
+/// The root of the job's trace. A caller with a trace finds a span there too, and each
 /// links to the other: the job may run long after the request was answered.
 pub(crate) fn submitted(tracer: &Tracer, submitted: &Submitted<'_>) {
     let Submitted { job, from, to, traceparent } = *submitted;
@@ -112,7 +112,7 @@ impl Spans {
                     self.waiting.remove(&job);
                     self.job(job, state, submitted, at);
                 }
-                Fact::Started { .. } | Fact::LeaseEnded => {}
+                Fact::Started { .. } | Fact::LeaseEnded | Fact::BackedOff => {}
             }
         }
     }

@@ -2,8 +2,12 @@
 //!
 //! `docs/api.md`, "Create Job", has the rules. Nothing here knows HTTP or the scheduler.
 
+mod arguments;
+mod findings;
 mod job;
 mod params;
+mod paths;
+mod publisher_key;
 mod regexes;
 mod resources;
 mod secrets;
@@ -14,11 +18,12 @@ use std::sync::Arc;
 
 use api_types::JobId;
 use api_types::error::FieldError;
-use api_types::job::{Constraint, JobSpec};
+use api_types::job::JobSpec;
 use api_types::submission::CreateJobRequest;
 
-pub(crate) use regexes::Regexes;
-
+use self::findings::Findings;
+pub(crate) use self::regexes::Regexes;
+use crate::admission::Admission;
 use crate::json::{self, Author, MAX_PROBLEMS, Texts, Unreadable};
 
 /// Meta keys with this prefix belong to the service.
@@ -62,15 +67,6 @@ pub(crate) enum Rejected {
     Invalid(Vec<FieldError>),
     /// Not checked to the end: it has regular expressions, which this thread may not compile.
     HasRegexes,
-}
-
-/// Problems and warnings found so far.
-#[derive(Debug, Default)]
-struct Findings {
-    problems: Vec<FieldError>,
-    warnings: Vec<String>,
-    /// Regular expressions to compile, each with its path.
-    regexes: Vec<(String, String)>,
 }
 
 /// Reads and checks the body of Create Job.
@@ -147,8 +143,10 @@ fn bounded(mut warnings: Vec<String>) -> Vec<String> {
 // === impl Accepted ===
 
 impl Accepted {
-    /// Runs on nodes that meet these constraints too.
-    pub(crate) fn bound_to(self, mut constraints: Vec<Constraint>) -> Self {
+    /// As its namespace allows it. A long specification takes long to write again.
+    pub(crate) fn admitted(mut self, admission: Admission) -> Self {
+        let Admission { mut constraints, warnings } = admission;
+        self.warnings.extend(warnings);
         constraints.retain(|constraint| !self.spec.constraints.contains(constraint));
         if constraints.is_empty() {
             return self;
@@ -157,23 +155,6 @@ impl Accepted {
         spec.constraints.append(&mut constraints);
         let spec_json = job::stored_form(&spec);
         Self { spec: Arc::new(spec), spec_json, ..self }
-    }
-}
-
-// === impl Findings ===
-
-impl Findings {
-    fn refuse(&mut self, path: impl Into<String>, reason: impl Into<String>) {
-        self.problems.push(FieldError { path: path.into(), reason: reason.into() });
-    }
-
-    fn warn(&mut self, warning: impl Into<String>) {
-        self.warnings.push(warning.into());
-    }
-
-    /// The value, or a problem with the reason.
-    fn take<T, E: std::fmt::Display>(&mut self, path: &str, result: Result<T, E>) -> Option<T> {
-        result.map_err(|error| self.refuse(path, error.to_string())).ok()
     }
 }
 

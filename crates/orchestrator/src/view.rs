@@ -40,7 +40,7 @@ impl View {
         &self.specs
     }
 
-    /// Tokens, namespaces and other records beside the scheduler's.
+    /// Tokens, namespaces and other records that are not the scheduler's.
     pub(crate) fn records(&self) -> &Published {
         &self.records
     }
@@ -125,7 +125,7 @@ impl View {
     /// A new term begins: the scheduler reports everything again, and reads that wait for
     /// a change query the store again.
     ///
-    /// Records stay until the term has read its own: nobody is signed out meanwhile.
+    /// Records stay until the term has read its own, so no one is signed out in between.
     pub(crate) fn clear(&self) {
         self.specs.clear();
         self.presence.clear();
@@ -140,6 +140,7 @@ impl View {
 fn differ_by_heartbeat(before: &Node, now: &Node) -> bool {
     let Node {
         peer_info,
+        name,
         node_type,
         labels,
         compute_node_info,
@@ -148,6 +149,7 @@ fn differ_by_heartbeat(before: &Node, now: &Node) -> bool {
         connection,
         eligibility,
         health,
+        refused_agent,
         reserved_since,
         last_heartbeat: _,
     } = now;
@@ -156,9 +158,11 @@ fn differ_by_heartbeat(before: &Node, now: &Node) -> bool {
         && before.connection == *connection
         && before.eligibility == *eligibility
         && before.membership == *membership
+        && before.refused_agent == *refused_agent
         && before.reserved_since == *reserved_since
         && before.labels == *labels
         && before.peer_info == *peer_info
+        && before.name == *name
         && before.node_type == *node_type
         && before.service_version == *service_version
 }

@@ -1,4 +1,4 @@
-//! An OpenID Connect issuer with keys of its own, which signs whatever a test asks for.
+//! An OpenID Connect issuer with its own keys, which signs whatever a test asks for.
 
 mod key;
 
@@ -41,7 +41,7 @@ struct Shared {
     jwks_uri: Option<String>,
     /// How often the keys were asked for.
     reads: usize,
-    /// What the next token of the code flow says besides the usual claims.
+    /// Claims of the next token of the code flow, in addition to the usual ones.
     person: Value,
     /// By code.
     codes: HashMap<String, Authorization>,
@@ -61,7 +61,7 @@ struct Authorization {
 }
 
 /// As tokens have it.
-#[expect(clippy::disallowed_methods, reason = "an issuer has a clock of its own")]
+#[expect(clippy::disallowed_methods, reason = "an issuer has its own clock")]
 pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
 }
@@ -196,7 +196,7 @@ async fn keys(State(shared): Shares) -> Response {
     answer(&shared, &json!({ "keys": keys }))
 }
 
-/// Sends the browser back at once, with a code.
+/// Sends the browser back immediately, with a code.
 async fn authorize(State(shared): Shares, RawQuery(query): RawQuery) -> Response {
     let mut shared = shared.lock().unwrap();
     let asked = parameters(&query.unwrap_or_default());

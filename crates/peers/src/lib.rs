@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "an error here must fail the calling test")]
 
+pub mod docker;
+pub mod engine;
 pub mod forge;
 pub mod hostile;
 pub mod issuer;

@@ -5,13 +5,12 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData, SanType, SerialNumber, date_time_ymd,
 };
-use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
-use crate::peer::{NODE_PREFIX, ORCHESTRATOR_PREFIX};
+use crate::name::{NODE_PREFIX, ORCHESTRATOR_PREFIX, key_digest};
 use crate::request::NodeRequest;
 
 /// Every certificate begins here: a clock that is wrong cannot make it invalid.
@@ -223,11 +222,4 @@ fn params(name: &str) -> Result<CertificateParams, AuthorityError> {
 fn uri(prefix: &str, id: NodeId) -> Result<SanType, AuthorityError> {
     let uri = format!("{prefix}{id}").try_into().map_err(AuthorityError::Make)?;
     Ok(SanType::URI(uri))
-}
-
-/// Of a `SubjectPublicKeyInfo` in DER.
-pub(crate) fn key_digest(info: &[u8]) -> KeyDigest {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest(&SHA256, info).as_ref());
-    KeyDigest(bytes)
 }

@@ -12,6 +12,7 @@
 //! who it is in order to renew it. [`Peer::expires`] says when it ended.
 
 mod authority;
+mod name;
 mod peer;
 mod request;
 pub mod server;

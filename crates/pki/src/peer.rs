@@ -3,10 +3,7 @@
 use api_types::{KeyDigest, NodeId, Timestamp};
 use x509_parser::extensions::GeneralName;
 
-use crate::authority::key_digest;
-
-pub(crate) const NODE_PREFIX: &str = "urn:jobs:node:";
-pub(crate) const ORCHESTRATOR_PREFIX: &str = "urn:jobs:orchestrator:";
+use crate::name::{NODE_PREFIX, key_digest};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 

@@ -6,7 +6,8 @@ use rcgen::{
     PKCS_ECDSA_P256_SHA256, PublicKey, PublicKeyData,
 };
 
-use crate::authority::{AuthorityError, key_digest};
+use crate::authority::AuthorityError;
+use crate::name::key_digest;
 
 /// The longest request for a certificate: ours has 300 bytes in PEM, one with a large RSA key and
 /// many names would have some thousand.
@@ -74,7 +75,7 @@ impl NodeKey {
         key_digest(&self.0.subject_public_key_info())
     }
 
-    /// A request for a certificate of this key, in PEM. It names nobody: the CA decides who the
+    /// A request for a certificate of this key, in PEM. It contains no name: the CA decides who the
     /// holder is.
     pub fn request(&self) -> Result<String, AuthorityError> {
         let mut params = CertificateParams::default();

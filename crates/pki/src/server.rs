@@ -59,7 +59,7 @@ pub fn for_agents<'a>(
         .map_err(refused)
 }
 
-/// Presents this certificate to everybody, and asks nobody.
+/// Presents this certificate to every client, and asks none for one.
 pub fn for_callers(own: &Issued) -> Result<ServerConfig, ServerError> {
     let (chain, key) = parsed(own)?;
     ServerConfig::builder_with_provider(Arc::new(default_provider()))

@@ -58,6 +58,7 @@ fn agent(address: SocketAddr, authority: &Authority, identity: Option<Identity>)
         base_url: format!("https://{address}"),
         trust: Trust::AuthorityKey(authority.key()),
         credentials: Credentials::Agent(identity),
+        ..Options::default()
     })
     .expect("a client")
 }
@@ -157,6 +158,7 @@ async fn who_trusts_an_older_ca_accepts_its_successors() {
                 base_url: format!("https://{address}"),
                 trust,
                 credentials: Credentials::Agent(None),
+                ..Options::default()
             });
             client.unwrap().alive().await.unwrap();
             assert_eq!(served.await.unwrap(), Some(None));

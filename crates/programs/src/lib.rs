@@ -19,8 +19,8 @@ const DIRECTORY_VARIABLE: &str = "TESTBED_BIN_DIR";
 const DAEMONS: [&str; 3] = ["orchestrator", "compute-agent", "jobctl"];
 const RUNNER: [&str; 1] = ["wasm-runner"];
 
-/// The programs that must lie beside a benchmark.
-const BESIDE: [&str; 3] = ["orchestrator", "compute-agent", "wasm-runner"];
+/// The programs that must lie next to a benchmark.
+const NEIGHBOURS: [&str; 3] = ["orchestrator", "compute-agent", "wasm-runner"];
 
 /// Prefixes of the variables through which cargo describes a test to itself.
 const OF_THIS_TEST: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
@@ -49,10 +49,23 @@ static RUNNER_BUILT: OnceLock<Programs> = OnceLock::new();
 pub fn use_binaries_beside_this_program() -> anyhow::Result<()> {
     let program = std::env::current_exe()?;
     let directory = program.parent().context("a program lies in a directory")?;
-    let beside = named_in(directory, &BESIDE).context("build them as this program was built")?;
+    let neighbours =
+        named_in(directory, &NEIGHBOURS).context("build them as this program was built")?;
     // An earlier caller has already decided for this process.
-    let _ = TAKEN.set(beside);
+    let _ = TAKEN.set(neighbours);
     Ok(())
+}
+
+/// A program that lies in the directory of this one.
+pub fn beside_this_program(name: &str) -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    Some(program.parent()?.join(name)).filter(|path| path.is_file())
+}
+
+/// A program, built unless it is there.
+pub fn built(name: &str) -> anyhow::Result<PathBuf> {
+    let programs = build(&[name])?;
+    programs.get(name).cloned().with_context(|| format!("cargo named no program '{name}'"))
 }
 
 /// One of the programs: `orchestrator`, `compute-agent`, `jobctl` or `wasm-runner`.
@@ -63,7 +76,7 @@ pub fn binary(name: &str) -> &'static Path {
         built.get_or_init(|| match std::env::var_os(DIRECTORY_VARIABLE) {
             Some(directory) => named_in(Path::new(&directory), names)
                 .unwrap_or_else(|error| panic!("{DIRECTORY_VARIABLE} is set, but {error}")),
-            None => build(names),
+            None => build(names).unwrap_or_else(|error| panic!("{error:#}")),
         })
     });
     programs.get(name).unwrap_or_else(|| panic!("there is no program '{name}'"))
@@ -83,7 +96,7 @@ fn named_in(directory: &Path, names: &[&str]) -> anyhow::Result<Programs> {
 const FEATURES: &str = "orchestrator/failpoints,compute-agent/failpoints";
 
 /// Builds programs with cargo as tests need them; fresh ones are not rebuilt.
-fn build(names: &[&str]) -> Programs {
+fn build(names: &[&str]) -> anyhow::Result<Programs> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
@@ -112,8 +125,12 @@ fn build(names: &[&str]) -> Programs {
         // The programs have the same optimisation level as the caller.
         command.arg("--release");
     }
-    let output = command.output().unwrap_or_else(|error| panic!("cannot start cargo: {error}"));
-    assert!(output.status.success(), "cargo could not build the programs: {}", output.status);
+    let output = command.output().context("cannot start cargo")?;
+    anyhow::ensure!(
+        output.status.success(),
+        "cargo could not build the programs: {}",
+        output.status
+    );
     let programs: Programs = output
         .stdout
         .split(|byte| *byte == b'\n')
@@ -122,8 +139,8 @@ fn build(names: &[&str]) -> Programs {
         .filter_map(|message| Some((message.target?.name, message.executable?)))
         .filter(|(name, _)| names.contains(&name.as_str()))
         .collect();
-    assert_eq!(programs.len(), names.len(), "cargo named only {programs:?}");
-    programs
+    anyhow::ensure!(programs.len() == names.len(), "cargo named only {programs:?}");
+    Ok(programs)
 }
 
 /// Ends the wasm programs of an agent that is gone, by its data directory: they outlive the agent,

@@ -23,7 +23,7 @@ const NEIGHBOUR_MESSAGES: [u8; 4] = [133, 134, 135, 136];
 /// Far more than any settings and any host have; the whole batch has to fit into a socket's buffer.
 const MAX_RANGES: usize = 512;
 
-/// Whatever nobody allows or denies can be reached; nobody can connect to here.
+/// What is neither allowed nor denied can be reached; nothing can connect to here.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     pub(crate) denied: BTreeSet<Range>,

@@ -214,7 +214,7 @@ mod tests {
         let mut connection = Connection::open(None).expect("a socket");
         let no_such_kind = connection.request(0x3fff, ACKNOWLEDGE, &[0; 4], |_, _| ());
         assert!(no_such_kind.is_err(), "{no_such_kind:?}");
-        // The next exchange has an answer of its own: the addresses of this namespace.
+        // The next exchange has a separate answer: the addresses of this namespace.
         const GET_ADDRESS: u16 = 22;
         let mut count = 0;
         connection.request(GET_ADDRESS, DUMP, &[0; 8], |_, _| count += 1).expect("a list");

@@ -35,7 +35,7 @@ pub(crate) struct Sockets {
     known: BTreeSet<u64>,
 }
 
-/// A connection that the kernel remembers without a socket: nobody can use it any more.
+/// A connection that the kernel remembers without a socket: no process can use it any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lingering {
     pub(crate) is_v6: bool,

@@ -1,4 +1,4 @@
-//! What connections leave in this network namespace besides sockets, and how it is removed.
+//! What connections leave in this network namespace apart from sockets, and how it is removed.
 //!
 //! Everything is first removed and then read again; only what is read decides. So a kernel that
 //! cannot remove something, or a program without the right to do it, never passes for clean.
@@ -190,7 +190,7 @@ mod tests {
         assert!(is_learnt(&[]));
     }
 
-    /// A connection within a namespace of its own leaves metrics.
+    /// A connection within a separate namespace leaves metrics.
     fn with_metrics() -> io::Result<Traces> {
         #[expect(deprecated, reason = "it is safe without the flag for files")]
         rustix::thread::unshare(UnshareFlags::NEWNET)?;

@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use api_types::curve::UsageCurve;
 use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobStateType, JobType};
@@ -19,13 +20,14 @@ use api_types::quantity::Resources;
 use api_types::usage::Usage;
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
-use crate::exclusion::Exclusions;
 use crate::health::Health;
 use crate::node_event::History;
 use crate::plan::JobPlan;
 use crate::slots::Slots;
 use crate::text::Text;
 use crate::time::Moment;
+
+pub use crate::tries::Tries;
 
 /// The version of a job's first specification.
 pub const FIRST_VERSION: u64 = 1;
@@ -132,19 +134,6 @@ pub struct ExecutionRow {
     pub process_ended_at: Option<Moment>,
 }
 
-/// How often a slot has been tried.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tries {
-    /// Runs that count against `RetryPolicy.Attempts`, including this one.
-    pub attempt: u32,
-    /// Failures since the last successful run for reasons unrelated to the task.
-    pub infra_failures: u32,
-    /// Consecutive failed runs that were short; they lengthen the retry delay.
-    pub short_runs: u32,
-    /// Nodes on which the slot failed for reasons unrelated to the task.
-    pub exclusions: Exclusions,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputRow {
     pub id: ExecutionId,
@@ -153,6 +142,8 @@ pub struct OutputRow {
     pub tail: Option<OutputTail>,
     /// Kept with the output of the run.
     pub usage: Option<Usage>,
+    /// The same over time.
+    pub curve: Option<UsageCurve>,
     pub published_result: Option<PublishedResult>,
 }
 
@@ -267,6 +258,8 @@ pub enum Fact {
     Started { at: Timestamp, submitted: Timestamp, placed: Timestamp, is_first: bool },
     /// A node was silent for a whole lease.
     LeaseEnded,
+    /// A node takes no work for a while, after failures of the node or a failed probe.
+    BackedOff,
     /// A job reached a terminal state.
     JobEnded {
         job: JobId,
@@ -333,7 +326,7 @@ pub struct LiveJobRow {
     pub created_at: Moment,
 }
 
-/// What was stored beside a job's specification.
+/// What was stored with a job's specification.
 #[derive(Debug)]
 pub enum LoadedPlan {
     Stored(JobPlan),

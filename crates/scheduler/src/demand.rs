@@ -64,8 +64,17 @@ pub enum Unmet<'a> {
     Engine(EngineType),
     Publisher(PublisherType),
     Source(SourceType),
-    /// The label with this key.
-    Label(&'a str),
+    /// The labels do not meet it.
+    Label(&'a Requirement),
+}
+
+/// One of the resources of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Resource {
+    Cpu,
+    Memory,
+    Disk,
+    Gpu,
 }
 
 // === impl Demand ===
@@ -112,6 +121,17 @@ impl Fit {
         self.constraints.len() + values.sum::<usize>()
     }
 
+    /// Whether a node with these labels and capabilities lacks nothing but the engine, which may
+    /// return.
+    pub(crate) fn is_met_but_for_the_engine(
+        &self,
+        labels: &BTreeMap<String, String>,
+        publishers: &[PublisherType],
+        sources: &[SourceType],
+    ) -> bool {
+        self.unmet(labels, &[self.engine], publishers, sources).is_none()
+    }
+
     /// What a node with these labels and capabilities lacks, or `None`.
     pub fn unmet(
         &self,
@@ -132,7 +152,7 @@ impl Fit {
             return Some(Unmet::Source(*source));
         }
         let unmet = self.constraints.iter().find(|constraint| !constraint.matches(labels))?;
-        Some(Unmet::Label(&unmet.key))
+        Some(Unmet::Label(unmet))
     }
 }
 
@@ -144,7 +164,7 @@ impl fmt::Display for Unmet<'_> {
             Self::Engine(engine) => write!(f, "no {engine} engine"),
             Self::Publisher(publisher) => write!(f, "no {publisher} publisher"),
             Self::Source(source) => write!(f, "no {source} input source"),
-            Self::Label(key) => write!(f, "label {key}"),
+            Self::Label(unmet) => write!(f, "label {}", unmet.key),
         }
     }
 }
@@ -187,6 +207,35 @@ impl Need {
             memory_bytes: self.memory_bytes.unwrap_or(defaults.memory_bytes),
             disk_bytes: self.disk_bytes,
             gpus: self.gpus,
+        }
+    }
+}
+
+// === impl Resource ===
+
+impl Resource {
+    /// The first resource of which `need` exceeds `room`.
+    pub(crate) fn short(need: &Resources, room: &Resources) -> Option<Self> {
+        [Self::Cpu, Self::Memory, Self::Disk, Self::Gpu]
+            .into_iter()
+            .find(|resource| resource.of(need) > resource.of(room))
+    }
+
+    pub(crate) const fn of(self, amounts: &Resources) -> u64 {
+        match self {
+            Self::Cpu => amounts.cpu_millis,
+            Self::Memory => amounts.memory_bytes,
+            Self::Disk => amounts.disk_bytes,
+            Self::Gpu => amounts.gpus,
+        }
+    }
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Gpu => "GPU",
         }
     }
 }

@@ -5,13 +5,13 @@ use core::time::Duration;
 
 use api_types::NodeId;
 
-use crate::change::PendingSlotRow;
 use crate::time::Moment;
 
 /// How long a slot avoids a node after its first failure there; each further failure doubles it.
 /// Long enough for a Docker Engine restart, and short enough to wait for when there is no other
 /// node.
 const FIRST: Duration = Duration::from_secs(30);
+
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Exclusions kept per slot; beyond this, the one that ends first is dropped.
@@ -77,15 +77,6 @@ impl Exclusions {
     /// When the next exclusion ends.
     pub(crate) fn next_end(&self, now: Moment) -> Option<Moment> {
         self.0.iter().map(|exclusion| exclusion.until).filter(|until| *until > now).min()
-    }
-}
-
-// === impl PendingSlotRow ===
-
-impl PendingSlotRow {
-    /// Whether the only node on which it may run is excluded.
-    pub(crate) fn avoids_its_node(&self, now: Moment) -> bool {
-        self.pinned.is_some_and(|node| self.tries.exclusions.nodes(now).contains(&node))
     }
 }
 

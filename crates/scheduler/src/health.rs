@@ -1,44 +1,71 @@
 //! Node health: a node that keeps failing backs off, and is then probed.
 //!
-//! It takes no new work for a while, and then one execution at a time. Only failures caused by the
-//! node count ([`api_types::protocol::FailureCause::Node`]), and only when they involve several
-//! jobs: one broken job must not idle a cluster, and one broken node must not fail a backlog.
+//! Blame follows evidence. A failure counts against its node if a probe of the agent failed as
+//! well. Where no probe can tell (an unanswered offer, a run that vanished, an agent of an older
+//! release), a failure may be the doing of the user who submitted the job: it counts once jobs of
+//! another namespace fail too, or while no other namespace has work. So no namespace decides for
+//! another whether a node takes work.
+//!
+//! After three such failures in a row the node takes no new work for a while. Then its agent is
+//! asked whether the node can run tasks, in the answer to a heartbeat, and the outcome decides. An
+//! agent of an older release is not asked: it gets one execution at a time, and how that ends
+//! decides. Rejected: executions as probes for all agents. A node would stay unused until a job
+//! waits, and the user who submits at the highest priority would decide what becomes of it.
 
-use alloc::vec::Vec;
+pub(crate) mod failures;
+#[cfg(test)]
+mod tests;
+
+use alloc::sync::Arc;
 use core::time::Duration;
 
-use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+use api_types::protocol::ProbeOutcome;
+use api_types::{ExecutionId, Timestamp};
 
-use crate::change::ExecutionRow;
-use crate::ending::{Cause, End};
-use crate::node::LiveNode;
+pub(crate) use self::failures::{Blame, Failures};
 use crate::text::Text;
 use crate::time::{Moment, Now};
-use crate::timer::Timer;
-use crate::{Scheduler, Turn};
 
 /// Consecutive failures after which a node backs off.
 const FAILURES: u32 = 3;
-
-/// The fewest distinct jobs that these failures must involve.
-const JOBS: usize = 2;
 
 /// How long a node takes no new work; each failed probe doubles it.
 const FIRST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// A probe that runs for this long shows that the node is healthy again.
+/// A back-off that returns within this time of the last one continues to double.
+const RELAPSE: Duration = Duration::from_secs(600);
+
+/// How long an agent has for a probe. It needs up to a minute where everything takes as long as it
+/// may, and heartbeats carry the request and the outcome.
+pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// An execution that serves as a probe and runs for this long shows that the node is healthy again.
 pub(crate) const GOOD_PROBE: Duration = Duration::from_secs(10);
+
+/// What a node says whose agent did not answer a probe.
+const UNANSWERED: Text = Text::Constant("its agent did not answer a probe for 120 s");
 
 /// Stored with the node, so that a restart does not send a backlog to a broken one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Health {
     #[default]
     Well,
-    /// No new work before `until`.
+    /// The node takes work again after a back-off of this length.
+    Recovered { at: Moment, length: Duration },
+    /// No new work before `until`, and not before the node was probed.
     BackingOff { until: Moment, length: Duration, trouble: Trouble },
-    /// The node runs one execution at a time; the outcome decides its state.
-    Probing { probe: Option<ExecutionId>, length: Duration, trouble: Trouble },
+    /// The agent is asked for the probe with this number, and has until then to answer. The node
+    /// takes no new work.
+    Asked { probe: u64, until: Moment, length: Duration, trouble: Trouble },
+    /// For an agent that cannot be asked: the node runs one execution at a time, and the outcome
+    /// decides.
+    Probing {
+        probe: Option<ExecutionId>,
+        avoids: Option<Avoided>,
+        length: Duration,
+        trouble: Trouble,
+    },
 }
 
 /// What is wrong with a node.
@@ -50,39 +77,67 @@ pub struct Trouble {
     pub since: Timestamp,
     /// The latest failure, as a message.
     pub reason: Text,
+    /// The only namespace whose executions failed, where no probe has confirmed any failure. Such a
+    /// back-off ends as soon as another namespace has work.
+    pub accuser: Option<Arc<str>>,
 }
 
-/// Consecutive failures of a node that still counts as healthy.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Failures {
-    count: u32,
-    /// The time of the first one.
-    began: Option<Now>,
-    /// The jobs that failed, up to [`JOBS`].
-    jobs: Vec<JobId>,
+/// A namespace whose execution failed as a probe, which alone proves nothing: until then, the next
+/// probe is one of another namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Avoided {
+    pub namespace: Arc<str>,
+    pub until: Moment,
 }
 
-/// The effect of an outcome on a node's health.
+/// The effect of an event on a node's health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Unchanged,
-    /// The node takes no new work before this moment.
-    BacksOff(Moment),
+    /// The node takes no new work, and its health is due at this moment.
+    Waits(Moment),
     /// The node takes work again.
     Well,
-    /// The probe was inconclusive; another one may be placed.
+    /// The next execution on the node is its probe.
     ProbeAgain,
+    /// The same, and for some time not one of the namespace that failed last.
+    ProbeOther(Moment),
 }
 
 // === impl Health ===
 
 impl Health {
+    pub fn is_well(&self) -> bool {
+        match self {
+            Self::Well | Self::Recovered { .. } => true,
+            Self::BackingOff { .. } | Self::Asked { .. } | Self::Probing { .. } => false,
+        }
+    }
+
     /// Why the node takes no new work now.
     pub(crate) fn obstacle(&self) -> Option<&'static str> {
         match self {
-            Self::Well | Self::Probing { probe: None, .. } => None,
-            Self::BackingOff { .. } => Some("backing off after failures of its own"),
-            Self::Probing { probe: Some(_), .. } => Some("being probed after failures of its own"),
+            Self::Well | Self::Recovered { .. } | Self::Probing { probe: None, .. } => None,
+            Self::BackingOff { .. } => Some("backing off after repeated failures"),
+            Self::Asked { .. } | Self::Probing { probe: Some(_), .. } => {
+                Some("being probed after repeated failures")
+            }
+        }
+    }
+
+    /// Whether the next probe is to be one of another namespace.
+    pub(crate) fn avoids(&self, namespace: &str, now: Moment) -> bool {
+        let avoided = self.avoided();
+        avoided.is_some_and(|avoided| *avoided.namespace == *namespace && now < avoided.until)
+    }
+
+    /// The namespace of the last execution that failed as a probe and decided nothing.
+    pub(crate) fn avoided(&self) -> Option<&Avoided> {
+        match self {
+            Self::Probing { avoids, .. } => avoids.as_ref(),
+            Self::Well | Self::Recovered { .. } | Self::BackingOff { .. } | Self::Asked { .. } => {
+                None
+            }
         }
     }
 
@@ -90,19 +145,29 @@ impl Health {
         matches!(self, Self::Probing { probe: Some(probe), .. } if *probe == execution)
     }
 
-    pub fn trouble(&self) -> Option<&Trouble> {
+    /// The number of the probe that the agent is asked for.
+    pub(crate) fn request(&self) -> Option<u64> {
         match self {
-            Self::Well => None,
-            Self::BackingOff { trouble, .. } | Self::Probing { trouble, .. } => Some(trouble),
+            Self::Asked { probe, .. } => Some(*probe),
+            Self::Well
+            | Self::Recovered { .. }
+            | Self::BackingOff { .. }
+            | Self::Probing { .. } => None,
         }
     }
 
-    /// BackingOff => Probing.
-    pub(crate) fn probe(&mut self) {
-        if let Self::BackingOff { length, trouble, .. } = self {
-            let (length, trouble) = (*length, trouble.clone());
-            *self = Self::Probing { probe: None, length, trouble };
+    pub fn trouble(&self) -> Option<&Trouble> {
+        match self {
+            Self::Well | Self::Recovered { .. } => None,
+            Self::BackingOff { trouble, .. }
+            | Self::Asked { trouble, .. }
+            | Self::Probing { trouble, .. } => Some(trouble),
         }
+    }
+
+    /// The only namespace that speaks against the node.
+    pub(crate) fn accuser(&self) -> Option<&Arc<str>> {
+        self.trouble()?.accuser.as_ref()
     }
 
     /// Records a placement: the first execution placed on a probed node is the probe.
@@ -112,60 +177,76 @@ impl Health {
         }
     }
 
-    /// An execution failed because of the node.
+    /// An execution failed because of the node, or so it seems.
+    ///
+    /// Well, Recovered => BackingOff; Probing => BackingOff.
     pub(crate) fn failed(
         &mut self,
         failures: &mut Failures,
         execution: ExecutionId,
-        job: JobId,
+        blame: &Blame<'_>,
         now: Now,
-        reason: &Text,
     ) -> Verdict {
         match self {
-            Self::Well => {
-                failures.note(job, now);
-                if !failures.are_many() {
+            Self::Well | Self::Recovered { .. } => {
+                failures.note(blame, now);
+                if failures.counted(blame) < FAILURES {
                     return Verdict::Unchanged;
                 }
-                let began = core::mem::take(failures).began.unwrap_or(now);
-                let trouble =
-                    Trouble { began: began.moment, since: began.wall, reason: reason.clone() };
-                self.back_off(FIRST, trouble, now.moment)
+                let trouble = core::mem::take(failures).into_trouble(blame, now);
+                let length = self.next_length(now.moment);
+                self.back_off(length, trouble, now.moment)
             }
-            // Placed before the node backed off, so it is no new evidence.
-            Self::BackingOff { trouble, .. } => {
-                trouble.reason = reason.clone();
+            // Placed before the node backed off, so it is no new evidence of how long.
+            Self::BackingOff { trouble, .. } | Self::Asked { trouble, .. } => {
+                trouble.note(blame);
                 Verdict::Unchanged
             }
-            Self::Probing { probe, length, trouble } => {
-                let is_probe = *probe == Some(execution);
-                trouble.reason = reason.clone();
-                let (length, trouble) = (*length, trouble.clone());
-                if is_probe {
-                    self.back_off((length * 2).min(LONGEST), trouble, now.moment)
-                } else {
-                    Verdict::Unchanged
+            Self::Probing { probe, avoids, length, trouble } => {
+                trouble.note(blame);
+                if *probe != Some(execution) {
+                    return Verdict::Unchanged;
                 }
+                let is_other = |avoided: &Avoided| avoided.namespace != *blame.namespace;
+                let is_second = avoids.as_ref().is_some_and(is_other);
+                if blame.confirmed || blame.is_alone || is_second {
+                    let (length, trouble) = (*length, trouble.clone());
+                    return self.back_off((length * 2).min(LONGEST), trouble, now.moment);
+                }
+                let until = now.moment + FIRST;
+                *probe = None;
+                *avoids = Some(Avoided { namespace: Arc::clone(blame.namespace), until });
+                Verdict::ProbeOther(until)
             }
         }
     }
 
     /// An execution ended by itself or ran long enough to show that the node can run tasks.
-    pub(crate) fn ran(&mut self, failures: &mut Failures, offered_at: Moment) -> Verdict {
-        let began = match self {
-            Self::Well => failures.began.map(|began| began.moment),
-            Self::BackingOff { trouble, .. } | Self::Probing { trouble, .. } => Some(trouble.began),
-        };
-        match (began, &self) {
-            // Placed before the first failure: the node may have broken since.
-            (Some(began), _) if offered_at <= began => Verdict::Unchanged,
-            (_, Self::Well) => {
-                *failures = Failures::default();
+    ///
+    /// Where the agent can be asked, only that ends a back-off.
+    pub(crate) fn ran(
+        &mut self,
+        failures: &mut Failures,
+        offered_at: Moment,
+        now: Moment,
+        can_be_asked: bool,
+    ) -> Verdict {
+        match self {
+            Self::Well | Self::Recovered { .. } => {
+                // One that was placed before the first failure: the node may have broken since.
+                if failures.began().is_none_or(|began| offered_at > began) {
+                    *failures = Failures::default();
+                }
                 Verdict::Unchanged
             }
-            (_, Self::BackingOff { .. } | Self::Probing { .. }) => {
-                *self = Self::Well;
+            Self::BackingOff { length, trouble, .. } | Self::Probing { length, trouble, .. }
+                if !can_be_asked && offered_at > trouble.began =>
+            {
+                *self = Self::Recovered { at: now, length: *length };
                 Verdict::Well
+            }
+            Self::BackingOff { .. } | Self::Probing { .. } | Self::Asked { .. } => {
+                Verdict::Unchanged
             }
         }
     }
@@ -177,224 +258,141 @@ impl Health {
                 *probe = None;
                 Verdict::ProbeAgain
             }
-            Self::Well | Self::BackingOff { .. } | Self::Probing { .. } => Verdict::Unchanged,
+            Self::Well
+            | Self::Recovered { .. }
+            | Self::BackingOff { .. }
+            | Self::Asked { .. }
+            | Self::Probing { .. } => Verdict::Unchanged,
+        }
+    }
+
+    /// The time that its state waits for has come.
+    ///
+    /// BackingOff => Asked or Probing; Asked => BackingOff, because no answer came.
+    pub(crate) fn due(&mut self, now: Now, can_be_asked: bool) -> Verdict {
+        match self {
+            Self::BackingOff { until, length, trouble } if *until <= now.moment => {
+                let (length, trouble) = (*length, trouble.clone());
+                if can_be_asked {
+                    return self.ask(length, trouble, now.moment);
+                }
+                *self = Self::Probing { probe: None, avoids: None, length, trouble };
+                Verdict::ProbeAgain
+            }
+            Self::Asked { until, length, trouble, .. } if *until <= now.moment => {
+                let length = (*length * 2).min(LONGEST);
+                let trouble = Trouble { reason: UNANSWERED, accuser: None, ..trouble.clone() };
+                self.back_off(length, trouble, now.moment)
+            }
+            // The namespace that was avoided may be tried again.
+            Self::Probing { probe: None, .. } => Verdict::ProbeAgain,
+            Self::Well
+            | Self::Recovered { .. }
+            | Self::BackingOff { .. }
+            | Self::Asked { .. }
+            | Self::Probing { .. } => Verdict::Unchanged,
+        }
+    }
+
+    /// The agent answered. Only the answer to the latest request counts.
+    ///
+    /// Asked => Recovered or BackingOff.
+    pub(crate) fn answered(&mut self, outcome: &ProbeOutcome, now: Moment) -> Verdict {
+        match self {
+            Self::Asked { probe, length, trouble, .. } if *probe == outcome.probe => {
+                let (length, trouble) = (*length, trouble.clone());
+                let Some(failure) = &outcome.failure else {
+                    *self = Self::Recovered { at: now, length };
+                    return Verdict::Well;
+                };
+                let trouble = Trouble { reason: failure.clone().into(), accuser: None, ..trouble };
+                self.back_off((length * 2).min(LONGEST), trouble, now)
+            }
+            Self::Well
+            | Self::Recovered { .. }
+            | Self::BackingOff { .. }
+            | Self::Asked { .. }
+            | Self::Probing { .. } => Verdict::Unchanged,
+        }
+    }
+
+    /// The node joined again, maybe with an agent of another release.
+    ///
+    /// Probing => Asked; Asked => Probing. A back-off is due when it ends, or now.
+    pub(crate) fn joined(&mut self, now: Now, can_be_asked: bool) -> Verdict {
+        match self {
+            Self::Asked { length, trouble, .. } if !can_be_asked => {
+                let (length, trouble) = (*length, trouble.clone());
+                *self = Self::Probing { probe: None, avoids: None, length, trouble };
+                Verdict::ProbeAgain
+            }
+            Self::Probing { length, trouble, .. } if can_be_asked => {
+                let (length, trouble) = (*length, trouble.clone());
+                self.ask(length, trouble, now.moment)
+            }
+            Self::BackingOff { until, .. } | Self::Asked { until, .. } => {
+                Verdict::Waits((*until).max(now.moment))
+            }
+            Self::Well | Self::Recovered { .. } | Self::Probing { .. } => Verdict::Unchanged,
+        }
+    }
+
+    /// The node is silent, so it was not the agent that failed to answer.
+    ///
+    /// Asked => BackingOff, until the node is back.
+    pub(crate) fn fell_silent(&mut self, now: Moment) {
+        if let Self::Asked { length, trouble, .. } = self {
+            let (length, trouble) = (*length, trouble.clone());
+            *self = Self::BackingOff { until: now, length, trouble };
+        }
+    }
+
+    /// The back-off ends now. Returns whether there was one left.
+    pub(crate) fn end_early(&mut self, now: Moment) -> bool {
+        match self {
+            Self::BackingOff { until, .. } if *until > now => {
+                *until = now;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn ask(&mut self, length: Duration, trouble: Trouble, now: Moment) -> Verdict {
+        // The service's clock never goes back, and a node is asked seldom: no two requests to it
+        // have the same number.
+        let probe = now.0 / 1_000_000;
+        let until = now + PROBE_TIMEOUT;
+        *self = Self::Asked { probe, until, length, trouble };
+        Verdict::Waits(until)
+    }
+
+    /// The length of a back-off that begins now.
+    fn next_length(&self, now: Moment) -> Duration {
+        match self {
+            Self::Recovered { at, length } if now.since(*at) < RELAPSE => {
+                (*length * 2).min(LONGEST)
+            }
+            _ => FIRST,
         }
     }
 
     fn back_off(&mut self, length: Duration, trouble: Trouble, now: Moment) -> Verdict {
         let until = now + length;
         *self = Self::BackingOff { until, length, trouble };
-        Verdict::BacksOff(until)
+        Verdict::Waits(until)
     }
 }
 
-// === impl Failures ===
+// === impl Trouble ===
 
-impl Failures {
-    fn note(&mut self, job: JobId, now: Now) {
-        self.count = self.count.saturating_add(1);
-        self.began.get_or_insert(now);
-        if self.jobs.len() < JOBS && !self.jobs.contains(&job) {
-            self.jobs.push(job);
+impl Trouble {
+    /// Another failure.
+    fn note(&mut self, blame: &Blame<'_>) {
+        self.reason = blame.reason.clone();
+        let is_same = self.accuser.as_ref().is_some_and(|accuser| accuser == blame.namespace);
+        if blame.confirmed || !is_same {
+            self.accuser = None;
         }
-    }
-
-    fn are_many(&self) -> bool {
-        self.count >= FAILURES && self.jobs.len() >= JOBS
-    }
-}
-
-// === impl Scheduler: health ===
-
-impl Scheduler {
-    /// Records a placement: on a probed node the execution is the node's probe, and for a job whose
-    /// image cannot be fetched it is the job's probe.
-    pub(crate) fn note_placed(
-        &mut self,
-        turn: &mut Turn<'_>,
-        job: JobId,
-        execution: ExecutionId,
-        id: NodeId,
-    ) {
-        let extra = self.jobs.get_mut(&job).and_then(|job| job.extras.existing());
-        if extra.is_some_and(|extra| extra.fetch.placed(execution)) {
-            self.withdraw_from_queue(job);
-        }
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        if node.row.health != Health::Well {
-            node.row.health.placed(execution);
-            self.follow_node(id);
-            self.review_reservation(turn, id);
-        }
-    }
-
-    /// Updates a node's health after one of its executions ended. Returns whether it was a probe.
-    pub(crate) fn update_health(
-        &mut self,
-        turn: &mut Turn<'_>,
-        row: &ExecutionRow,
-        end: End,
-        was_wanted: bool,
-    ) -> bool {
-        let Some(node) = self.nodes.get_mut(&row.node) else { return false };
-        let now = Now { moment: turn.now, wall: turn.wall };
-        let (health, failures) = (&mut node.row.health, &mut node.failures);
-        let was_probe = health.is_probe(row.id);
-        let verdict = match end {
-            End::Completed | End::Failed { .. } | End::Unpublished => {
-                health.ran(failures, row.offered_at)
-            }
-            End::Disturbed(Cause::Node) | End::Unanswered if was_wanted => {
-                health.failed(failures, row.id, row.job, now, &row.compute_message)
-            }
-            End::Disturbed(
-                Cause::Fetch
-                | Cause::Node
-                | Cause::Lost
-                | Cause::Removed
-                | Cause::Missing
-                | Cause::Room,
-            )
-            | End::Unanswered
-            | End::Unreadable
-            | End::Declined(_)
-            | End::Unwanted
-            | End::Cancelled => health.ended(row.id),
-        };
-        self.follow_verdict(turn, row.node, verdict);
-        was_probe
-    }
-
-    /// The probe's process started; if it runs long enough, the node is healthy.
-    pub(crate) fn probe_started(
-        &mut self,
-        turn: &Turn<'_>,
-        node_id: NodeId,
-        execution: ExecutionId,
-    ) {
-        let node = self.nodes.get(&node_id);
-        if node.is_some_and(|node| node.row.health.is_probe(execution)) {
-            self.timers.set(turn.now + GOOD_PROBE, Timer::Probe(node_id));
-        }
-    }
-
-    pub(crate) fn probe_ran(&mut self, turn: &mut Turn<'_>, id: NodeId) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        let Health::Probing { probe: Some(probe), .. } = &node.row.health else { return };
-        let Some(row) = self.executions.get(probe) else { return };
-        let verdict = node.row.health.ran(&mut node.failures, row.offered_at);
-        self.follow_verdict(turn, id, verdict);
-        self.fill_node(turn, id);
-    }
-
-    /// BackingOff => Probing.
-    pub(crate) fn back_off_ended(&mut self, turn: &mut Turn<'_>, id: NodeId) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        node.row.health.probe();
-        self.node_changed(turn, id);
-    }
-
-    fn follow_verdict(&mut self, turn: &mut Turn<'_>, id: NodeId, verdict: Verdict) {
-        match verdict {
-            Verdict::Unchanged => return,
-            Verdict::BacksOff(until) => {
-                self.timers.cancel(Timer::Probe(id));
-                self.timers.set(until, Timer::BackOff(id));
-            }
-            Verdict::Well => {
-                self.timers.cancel(Timer::Probe(id));
-                self.timers.cancel(Timer::BackOff(id));
-            }
-            Verdict::ProbeAgain => self.timers.cancel(Timer::Probe(id)),
-        }
-        // Waiting slots are placed once the end of the execution has been handled, and daemons that
-        // the node lacks with the next tick.
-        self.store_node(turn, id);
-        if self.nodes.get(&id).is_some_and(LiveNode::takes_work) && !self.daemons.is_empty() {
-            self.backlog.covers.insert(id);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-
-    fn job(number: u128) -> JobId {
-        JobId::from_uuid(Uuid::from_u128(number))
-    }
-
-    fn execution(number: u128) -> ExecutionId {
-        ExecutionId::from_uuid(Uuid::from_u128(number))
-    }
-
-    fn at(seconds: u64) -> Now {
-        Now { moment: Moment(seconds * 1_000_000_000), wall: Timestamp(0) }
-    }
-
-    const WHY: Text = Text::Constant("docker answers 500");
-
-    fn backing_off() -> Health {
-        let (mut health, mut failures) = (Health::default(), Failures::default());
-        for number in 1..=3 {
-            let now = at(u64::try_from(number).unwrap_or(0));
-            health.failed(&mut failures, execution(number), job(number), now, &WHY);
-        }
-        health
-    }
-
-    #[test]
-    fn three_failures_in_a_row_from_two_jobs_make_a_node_back_off() {
-        let (mut health, mut failures) = (Health::default(), Failures::default());
-        for number in 1..=9 {
-            let verdict = health.failed(&mut failures, execution(number), job(1), at(1), &WHY);
-            assert_eq!(verdict, Verdict::Unchanged, "one job says nothing about a node");
-        }
-        let verdict = health.failed(&mut failures, execution(10), job(2), at(2), &WHY);
-        assert_eq!(verdict, Verdict::BacksOff(at(12).moment));
-    }
-
-    #[test]
-    fn a_run_that_went_well_in_between_begins_the_count_anew() {
-        let (mut health, mut failures) = (Health::default(), Failures::default());
-        for number in 1..=2 {
-            health.failed(&mut failures, execution(number), job(number), at(1), &WHY);
-        }
-        health.ran(&mut failures, at(2).moment);
-        let verdict = health.failed(&mut failures, execution(3), job(3), at(3), &WHY);
-        assert_eq!((verdict, health), (Verdict::Unchanged, Health::Well));
-    }
-
-    #[test]
-    fn a_probe_that_fails_doubles_the_back_off_and_one_that_runs_ends_it() {
-        let (mut health, mut failures) = (backing_off(), Failures::default());
-        let mut lengths = Vec::new();
-        for number in 10..17 {
-            health.probe();
-            assert_eq!(health.obstacle(), None);
-            health.placed(execution(number));
-            assert!(health.obstacle().is_some(), "one probe at a time");
-            let now = at(100);
-            match health.failed(&mut failures, execution(number), job(1), now, &WHY) {
-                Verdict::BacksOff(until) => lengths.push(until.since(now.moment).as_secs()),
-                other => panic!("{other:?}"),
-            }
-        }
-        assert_eq!(lengths, [20, 40, 80, 160, 300, 300, 300]);
-        health.probe();
-        health.placed(execution(20));
-        assert_eq!(health.ended(execution(20)), Verdict::ProbeAgain);
-        health.placed(execution(21));
-        assert_eq!(health.ran(&mut failures, at(101).moment), Verdict::Well);
-        assert_eq!(health, Health::Well);
-    }
-
-    #[test]
-    fn a_run_that_began_before_the_trouble_proves_nothing() {
-        let (mut health, mut failures) = (backing_off(), Failures::default());
-        assert_eq!(health.ran(&mut failures, at(1).moment), Verdict::Unchanged);
-        assert!(health.obstacle().is_some());
     }
 }

@@ -1,15 +1,13 @@
 //! Every input that can make the orchestrator act, and the answers to them.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-
 use core::time::Duration;
 
 use api_types::job::{JobSpec, JobStateType};
-use api_types::node::{Membership, NodeAction};
+use api_types::node::{GivenLabels, Membership, NodeAction};
 use api_types::protocol::{Acknowledgement, Heartbeat, Report, SessionRequest};
 use api_types::{Code, EvaluationId, ExecutionId, JobId, NodeId};
 
@@ -56,10 +54,10 @@ pub enum Input {
         execution: ExecutionId,
         reason: String,
     },
-    /// An operator gives the node these labels, in place of those that it gave it before.
+    /// People give the node these labels, in place of those that they gave it before.
     LabelNode {
         node: NodeId,
-        labels: BTreeMap<String, String>,
+        given: GivenLabels,
     },
     /// Something that jobs of the namespace may wait for exists now.
     Provided {
@@ -101,6 +99,8 @@ pub enum Answer {
     /// The lease was renewed.
     Renewed {
         lease: Duration,
+        /// The number of the probe that the agent is asked for.
+        probe: Option<u64>,
     },
     /// Every live execution of the node.
     Assignments(Vec<AssignmentChange>),
@@ -127,6 +127,11 @@ pub enum Refusal {
     /// The scheduler considers the node lost; it has to join again.
     #[error("the lease of node {0} ran out")]
     LeaseExpired(NodeId),
+    #[error(
+        "another agent has the ID of node {node}, is connected and runs on '{machine}': this one has \
+         a copy of its data directory"
+    )]
+    SecondAgent { node: NodeId, machine: String },
     #[error("node {0} was rejected by an operator")]
     NodeRejected(NodeId),
     #[error("node {0} is connected; only a disconnected node can be forgotten")]
@@ -148,7 +153,9 @@ impl Refusal {
             Self::NoSuchNode(_) => Code::NodeNotFound,
             Self::StaleSession { .. } | Self::LeaseExpired(_) => Code::StaleSession,
             Self::NodeRejected(_) => Code::Forbidden,
-            Self::NodeConnected(_) | Self::NodeBusy { .. } => Code::NodeConflict,
+            Self::NodeConnected(_) | Self::NodeBusy { .. } | Self::SecondAgent { .. } => {
+                Code::NodeConflict
+            }
         }
     }
 }

@@ -3,70 +3,97 @@
 //! Tests and the simulator check them after every step; a violation is a bug in the scheduler,
 //! never the effect of bad input.
 
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use api_types::execution::{ComputeState, DesiredState};
+use api_types::node::Connection;
 use api_types::quantity::Resources;
 
-use crate::{Scheduler, node_event};
+use crate::health::Health;
+use crate::rank::Waiter;
+use crate::rules::patience;
+use crate::scheduler::Scheduler;
+use crate::settle::leftover::Starving;
+use crate::settle::reservation;
+use crate::state::node::LiveNode;
+use crate::state::{State, history};
+use crate::timer::Timer;
 
 /// Panics with a description when the state contradicts itself.
 pub fn check(scheduler: &Scheduler) {
+    check_marks(scheduler);
     check_nodes(scheduler);
     check_jobs(scheduler);
+    check_classes(scheduler);
     check_queue(scheduler);
-    scheduler.check_reservations();
+    check_reservations(&scheduler.state, &scheduler.settle.starving);
 }
 
 /// Panics when more is placed on a node than fits. This holds as long as no node rejoins with less
 /// capacity than is already reserved on it.
 pub fn check_capacity(scheduler: &Scheduler) {
-    for (id, node) in &scheduler.nodes {
+    for (id, node) in &scheduler.state.nodes {
         assert!(
-            node.used.fits_in(&node.capacity),
+            node.used().fits_in(node.capacity()),
             "node {id} has {} and was given {}",
-            node.capacity,
-            node.used
+            node.capacity(),
+            node.used()
         );
     }
 }
 
+/// Every mark of an event is settled before the next input; the rest is in the backlog.
+fn check_marks(scheduler: &Scheduler) {
+    assert!(scheduler.state.marks.is_empty(), "an event left marks: {:?}", scheduler.state.marks);
+    let classes = &scheduler.state.queue.changed;
+    assert!(classes.is_empty(), "an event left queues that changed: {classes:?}");
+}
+
 fn check_nodes(scheduler: &Scheduler) {
-    for (id, node) in &scheduler.nodes {
+    for (id, node) in &scheduler.state.nodes {
         let mut used = Resources::ZERO;
         let mut unending = Resources::ZERO;
         let mut running = 0;
-        for execution in &node.executions {
+        for execution in node.executions() {
             let row = scheduler
+                .state
                 .executions
                 .get(execution)
                 .unwrap_or_else(|| panic!("node {id} holds {execution}, which is not live"));
             assert_eq!(row.node, *id, "execution {execution} is held by another node");
             assert!(!row.compute.is_terminal(), "execution {execution} is over and still held");
             used = used.plus(&row.held());
-            if !scheduler.jobs[&row.job].plan.job_type.is_finite() {
+            if !scheduler.state.jobs[&row.job].plan.job_type.is_finite() {
                 unending = unending.plus(&row.held());
             }
             running += u64::from(row.compute == ComputeState::BidAccepted);
         }
-        assert_eq!(node.used, used, "what node {id} holds is not what was debited");
-        assert_eq!(node.unending, unending, "what services and daemons have of node {id}");
-        assert_eq!(node.running, running, "node {id} miscounts what it runs");
+        assert_eq!(*node.used(), used, "what node {id} holds is not what was debited");
+        assert_eq!(*node.unending(), unending, "what services and daemons have of node {id}");
+        assert_eq!(node.running(), running, "node {id} miscounts what it runs");
         let load = node.takes_work().then(|| node.present_load());
-        assert_eq!(scheduler.queue.load_of(node), load, "the load of node {id} is out of date");
         assert_eq!(
-            node.row.connection == api_types::node::Connection::Disconnected,
-            node.row.silent_since.is_some(),
+            node.place().and_then(|place| scheduler.state.queue.load_of(place)),
+            load,
+            "the load of node {id} is out of date"
+        );
+        assert_eq!(
+            node.row().connection == api_types::node::Connection::Disconnected,
+            node.row().silent_since.is_some(),
             "node {id} is silent without a beginning, or connected and silent"
         );
-        node_event::check(node);
+        history::check(node);
+        assert!(!node.is_edited(), "what changed of node {id} is not stored");
+        check_health(&scheduler.state, node);
         assert!(
-            !scheduler.waits_without_timer(*id),
+            !patience::waits_without_timer(&scheduler.state, *id),
             "something on the silent node {id} would never be given up"
         );
-        for (rank, index) in &node.pinned {
-            let job = &scheduler.jobs[&rank.job];
-            let slot = job.extras.pending.get(*index).expect("a pinned slot is pending");
+        for (rank, index) in node.pinned() {
+            let job = &scheduler.state.jobs[&rank.job];
+            let slot = job.extras.pending().get(*index).expect("a pinned slot is pending");
             assert_eq!(slot.pinned, Some(*id), "slot {index} of {} is pinned elsewhere", rank.job);
             assert_eq!(slot.due, None, "slot {index} of {} is not ready", rank.job);
         }
@@ -75,31 +102,31 @@ fn check_nodes(scheduler: &Scheduler) {
 
 fn check_jobs(scheduler: &Scheduler) {
     let mut held = 0;
-    for (id, job) in scheduler.jobs.iter() {
-        held += job.executions.len();
+    for (id, job) in scheduler.state.jobs.iter() {
+        held += job.executions().len();
         let mut running = 0;
-        let mut indices: Vec<u32> = job.extras.pending.iter().map(|slot| slot.index).collect();
-        for execution in &job.executions {
-            let row = &scheduler.executions[execution];
+        let mut indices: Vec<u32> = job.extras.pending().iter().map(|slot| slot.index).collect();
+        for execution in job.executions() {
+            let row = &scheduler.state.executions[execution];
             assert_eq!(row.job, *id, "execution {execution} belongs to another job");
             assert!(
                 !job.is_terminal()
                     || row.desired == DesiredState::Stopped
-                    || scheduler.backlog.stops.contains_key(id),
+                    || scheduler.settle.backlog.stops.contains_key(id),
                 "job {id} is over and execution {execution} is still wanted"
             );
             indices.push(row.index);
             running += u32::from(row.compute == ComputeState::BidAccepted);
         }
-        assert_eq!(job.row.running, running, "job {id} miscounts what it runs");
-        assert!(running == 0 || job.row.start_time.is_some(), "job {id} runs and never started");
+        assert_eq!(job.row().running, running, "job {id} miscounts what it runs");
+        assert!(running == 0 || job.row().start_time.is_some(), "job {id} runs and never started");
         assert!(
-            !job.is_terminal() || !job.executions.is_empty(),
+            !job.is_terminal() || !job.executions().is_empty(),
             "job {id} is over and still live"
         );
         assert_eq!(
-            job.class.is_none(),
-            job.is_terminal() || scheduler.backlog.damaged.contains_key(id),
+            job.class().is_none(),
+            job.is_terminal() || scheduler.settle.backlog.damaged.contains_key(id),
             "job {id} is in a class or over"
         );
         let slots = indices.len();
@@ -107,81 +134,156 @@ fn check_jobs(scheduler: &Scheduler) {
         indices.dedup();
         assert_eq!(indices.len(), slots, "a slot of job {id} is taken twice");
         for index in &indices {
-            assert!(job.row.slots.contains(*index), "job {id} has no slot {index}");
+            assert!(job.row().slots.contains(*index), "job {id} has no slot {index}");
         }
         assert!(
-            indices.last().is_none_or(|last| *last < job.row.fresh),
+            indices.last().is_none_or(|last| *last < job.row().fresh),
             "job {id} has a slot that was never handed out"
         );
         if !job.is_terminal() && job.plan.job_type == api_types::job::JobType::Batch {
             let known = u64::try_from(slots).unwrap_or(u64::MAX)
-                + u64::from(job.row.completed)
+                + u64::from(job.row().completed)
                 + u64::from(job.untried_slots());
-            assert_eq!(known, u64::from(job.row.slots.len()), "job {id} lost a slot");
+            assert_eq!(known, u64::from(job.row().slots.len()), "job {id} lost a slot");
         }
     }
-    assert_eq!(held, scheduler.executions.len(), "an execution belongs to no live job");
+    assert_eq!(held, scheduler.state.executions.len(), "an execution belongs to no live job");
+    let mut namespaces = BTreeMap::new();
+    for job in scheduler.state.jobs.values() {
+        *namespaces.entry(Arc::clone(&job.plan.namespace)).or_default() += 1;
+    }
+    assert_eq!(scheduler.state.namespaces.counts(), &namespaces, "live jobs of each namespace");
 }
 
-fn check_queue(scheduler: &Scheduler) {
-    for (id, class) in scheduler.queue.classes() {
+fn check_classes(scheduler: &Scheduler) {
+    for (id, class) in scheduler.state.queue.classes() {
         for rank in &class.waiting {
-            let job = scheduler.jobs.get(&rank.job).unwrap_or_else(|| panic!("{} waits", rank.job));
+            let job =
+                scheduler.state.jobs.get(&rank.job).unwrap_or_else(|| panic!("{} waits", rank.job));
             assert!(job.classes().contains(id), "job {} waits in a class of others", rank.job);
             assert!(job.has_ready_slot(*id), "job {} waits for nothing", rank.job);
         }
         assert_eq!(
-            scheduler.queue.is_waiting(*id),
+            scheduler.state.queue.is_waiting(*id),
             !class.waiting.is_empty(),
             "a class is not listed as it waits"
         );
+        assert!(
+            class.waiting.is_empty() || class.blocked || class.postponed,
+            "jobs wait in class {id:?}, for nothing"
+        );
         if class.blocked {
             assert!(!class.waiting.is_empty(), "a class is blocked in which no job waits");
-            for node in scheduler.queue.nodes_of(class.pool) {
+            for node in scheduler.state.queue.nodes_of(class.pool) {
                 assert!(
-                    scheduler.backlog.nodes.contains_key(&node)
+                    scheduler.settle.backlog.nodes.contains_key(&node)
                         || !class.admits(node)
-                        || scheduler.nodes[&node].reservation.is_some()
-                        || !scheduler.nodes[&node].has_room(&class.demand),
+                        || scheduler.state.nodes[&node].reservation().is_some()
+                        || scheduler.state.nodes[&node].row().health.avoided().is_some()
+                        || !scheduler.state.nodes[&node].has_room(&class.demand),
                     "jobs wait although node {node} has room"
                 );
             }
         }
     }
-    for job in scheduler.jobs.values() {
+}
+
+fn check_queue(scheduler: &Scheduler) {
+    for job in scheduler.state.jobs.values() {
         for class in job.classes() {
             assert_eq!(
                 job.has_ready_slot(class),
-                scheduler.queue.class(class).waiting.contains(&job.plan.rank),
+                scheduler.state.queue.class(class).waiting.contains(&job.plan.rank),
                 "job {} and its queue disagree on whether it waits",
-                job.row.id
+                job.row().id
             );
         }
-        let waiting = job.extras.ready.len()
-            + job.extras.aside.values().map(|slots| slots.len()).sum::<usize>();
+        let waiting = job.extras.ready().len()
+            + job.extras.aside().values().map(|slots| slots.len()).sum::<usize>();
         let ready =
-            job.extras.pending.iter().filter(|slot| slot.due.is_none() && slot.pinned.is_none());
-        assert_eq!(ready.count(), waiting, "a slot of job {} is in no queue", job.row.id);
+            job.extras.pending().iter().filter(|slot| slot.due.is_none() && slot.pinned.is_none());
+        assert_eq!(ready.count(), waiting, "a slot of job {} is in no queue", job.row().id);
     }
-    for (id, pool) in scheduler.queue.pools() {
-        for (node_id, node) in &scheduler.nodes {
-            let is_member = node.place.is_some_and(|place| pool.members.contains(place));
-            let will_be = scheduler.backlog.comparisons.contains_key(node_id);
+    for (id, pool) in scheduler.state.queue.pools() {
+        for (node_id, node) in &scheduler.state.nodes {
+            let is_member = node.place().is_some_and(|place| pool.members.contains(place));
+            let will_be = scheduler.settle.backlog.comparisons.contains_key(node_id);
             assert!(
-                is_member == pool.suits(node) || (will_be && !is_member),
+                is_member == pool.suits(&node.row().record) || (will_be && !is_member),
                 "pool {id:?} and node {node_id} disagree"
             );
         }
-        let listed: Vec<_> = scheduler.queue.nodes_of(*id).collect();
-        let mut fits: Vec<_> = scheduler.nodes.values().filter(|node| pool.fits(node)).collect();
-        fits.retain(|node| node.place.is_some_and(|place| pool.members.contains(place)));
+        let listed: Vec<_> = scheduler.state.queue.nodes_of(*id).collect();
+        let mut fits: Vec<_> =
+            scheduler.state.nodes.values().filter(|node| node.fits(pool)).collect();
+        fits.retain(|node| node.place().is_some_and(|place| pool.members.contains(place)));
         fits.sort_by_key(|node| (node.present_load(), node.id()));
         assert!(
             listed.iter().copied().eq(fits.iter().map(|node| node.id())),
             "pool {id:?} lists other nodes than it has"
         );
         let best = pool.heads.best();
-        assert_eq!(scheduler.queue.best_of(*id), best, "pool {id:?} is out of order");
+        assert_eq!(scheduler.state.queue.best_of(*id), best, "pool {id:?} is out of order");
     }
-    assert_eq!(scheduler.queue.nodes(), scheduler.nodes.len(), "a node that is gone has a place");
+    assert_eq!(
+        scheduler.state.queue.nodes(),
+        scheduler.state.nodes.len(),
+        "a node that is gone has a place"
+    );
+}
+
+/// Panics when nothing would end the trouble of a connected node.
+pub(crate) fn check_health(state: &State, node: &LiveNode) {
+    let id = node.id();
+    let is_set = state.timers.is_set(Timer::Health(id));
+    let is_connected = node.row().connection == Connection::Connected;
+    match node.row().health {
+        Health::BackingOff { .. } if is_connected => {
+            assert!(is_set, "node {id} backs off for ever");
+        }
+        Health::Asked { .. } => {
+            assert!(is_connected, "node {id} is asked, and silent");
+            assert!(is_set, "the answer of node {id} is waited for without end");
+            assert!(node.can_be_asked(), "node {id} does not know the question");
+        }
+        Health::Probing { .. } => {
+            assert!(!node.can_be_asked(), "node {id} would have been asked");
+        }
+        Health::Well | Health::Recovered { .. } | Health::BackingOff { .. } => {}
+    }
+    let lasts =
+        matches!(node.row().health, Health::BackingOff { until, .. } if until > state.clock);
+    let is_doubted = lasts && node.row().health.accuser().is_some();
+    assert!(!is_doubted || state.doubted.contains(&id), "no namespace would clear node {id}");
+}
+
+/// Panics when a reservation contradicts the queues or the nodes.
+fn check_reservations(state: &State, starving: &Starving) {
+    let held = &state.reservations;
+    assert_eq!(held.nodes.len(), held.ranks.len(), "a reservation is listed once");
+    for (waiter, id) in &held.nodes {
+        let reservation = state.nodes.get(id).and_then(|node| node.reservation());
+        let reservation = reservation.unwrap_or_else(|| panic!("{id} is not reserved"));
+        assert_eq!(reservation.waiter, *waiter, "{id} is reserved for others");
+        assert!(held.ranks.contains(&(reservation.rank, *waiter)), "{id} has another rank");
+        assert!(
+            reservation::still_waits(state, *waiter, *id),
+            "{id} is reserved for what does not wait"
+        );
+        assert!(state.timers.is_set(Timer::Reservation(*id)), "{id} is reserved for ever");
+    }
+    for (waiter, head) in &starving.heads {
+        let first = match waiter {
+            Waiter::Class(id) => {
+                state.queue.find_class(*id).and_then(|class| class.waiting.first().copied())
+            }
+            Waiter::Pinned(id) => {
+                let pinned = state.nodes.get(id).and_then(|node| node.pinned().first());
+                pinned.map(|(rank, _)| *rank)
+            }
+        };
+        assert_eq!(first, Some(head.rank), "{waiter:?} has another head");
+    }
+    let reserved = state.nodes.values().filter(|node| node.reservation().is_some()).count();
+    assert_eq!(reserved, held.nodes.len(), "a reservation is not listed");
 }

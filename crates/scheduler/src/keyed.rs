@@ -1,7 +1,7 @@
 //! Hash maps with a seeded key, in shards: unpredictable from outside, reproducible for a given
 //! seed, and without long pauses when they grow.
 //!
-//! Keys come from outside (chosen IDs, labels), so the hash has a key of its own, drawn from the
+//! Keys come from outside (chosen IDs, labels), so the hash has a private key, drawn from the
 //! scheduler's [`Mint`]. No decision depends on iteration order. One table of a million entries
 //! moves all of them when it grows, which took 60 ms; a shard moves a 256th. A map begins with one
 //! shard, since 256 empty ones take 8 KB and are slow to walk through. Rejected: `BTreeMap`
@@ -21,7 +21,7 @@ use crate::mint::Mint;
 /// Tables of a map with more than [`FEW`] entries; a power of two.
 const SHARDS: usize = 256;
 
-/// So many entries share one table. To move them into all shards takes some tens of microseconds.
+/// Up to this many entries share one table. Moving them to all shards takes tens of microseconds.
 const FEW: usize = 1024;
 
 /// A map of entries that know their keys.
@@ -32,7 +32,7 @@ pub(crate) struct Table<E> {
     len: usize,
 }
 
-/// A key beside its value.
+/// A key and its value.
 pub(crate) type HashMap<K, V> = Table<(K, V)>;
 
 /// What is stored in a [`Table`].

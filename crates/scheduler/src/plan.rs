@@ -1,4 +1,4 @@
-//! What scheduling needs of a specification, and how that is stored beside it.
+//! What scheduling needs of a specification, and how that is stored with it.
 //!
 //! A specification may hold megabytes of inline input; its plan is at most about a hundred bytes. A
 //! start reads the plans of all live jobs, and no specification. The stored form is a JSON object
@@ -20,7 +20,7 @@ use api_types::{JobId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::demand::{Demand, Fit, InvalidDemand, Need};
-use crate::pool::Rank;
+use crate::rank::Rank;
 use crate::time::Moment;
 
 /// The format of a stored plan. Increment it when an older release would misread a newer plan.
@@ -46,7 +46,7 @@ pub struct JobPlan {
     pub(crate) demand: Demand,
 }
 
-/// What scheduling knows of a live job's specification, besides its demand.
+/// What scheduling knows of a live job's specification, apart from its demand.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) job_type: JobType,

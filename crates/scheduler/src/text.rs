@@ -1,5 +1,7 @@
 //! Messages for users.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
@@ -65,8 +67,28 @@ impl From<String> for Text {
     }
 }
 
+impl From<Text> for Arc<str> {
+    fn from(text: Text) -> Self {
+        match text {
+            Text::Constant(text) => text.into(),
+            Text::Made(text) => text,
+        }
+    }
+}
+
 impl From<Arc<str>> for Text {
     fn from(text: Arc<str>) -> Self {
         if text.is_empty() { Self::Constant("") } else { Self::Made(text) }
+    }
+}
+
+pub(crate) fn or_else(text: Text, default: &'static str) -> Text {
+    if text.is_empty() { Text::Constant(default) } else { text }
+}
+
+pub(crate) fn with_reason(what: &str, reason: &str) -> String {
+    match reason.trim() {
+        "" => what.to_owned(),
+        reason => format!("{what}: {reason}"),
     }
 }

@@ -8,7 +8,7 @@ use alloc::collections::BTreeSet;
 use api_types::{ExecutionId, JobId, NodeId};
 
 use crate::keyed::{HashKey, HashMap};
-use crate::reservation::Waiter;
+use crate::rank::Waiter;
 use crate::time::Moment;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,8 +26,8 @@ pub(crate) enum Timer {
     FetchDelay(JobId),
     /// A node did not answer an offer.
     Offer(ExecutionId),
-    /// The back-off of a node ended; it is probed next.
-    BackOff(NodeId),
+    /// The back-off of a node ended, so it is probed next; or its agent has not answered a probe.
+    Health(NodeId),
     /// The probe of a node has run long enough.
     Probe(NodeId),
     QueueTimeout(JobId),

@@ -7,10 +7,10 @@ use agent_core::execution::{Effect, Phase};
 use agent_core::node_state::{Input, Limits, Turn};
 use agent_core::session::Outbox;
 use agent_core::{BootId, Contents, NodeState, Now};
-use api_types::protocol::{SessionRequest, Work};
+use api_types::protocol::{AgentProcess, SessionRequest, Work};
 use api_types::{ExecutionId, NodeId, Timestamp};
 
-use super::docker::Docker;
+use super::docker::{Answers, Docker};
 use super::network::{Request, Sender};
 use super::session::{Session, Speaker};
 use super::trouble::Trouble;
@@ -24,11 +24,12 @@ pub(super) struct Agent {
     /// The ledger on disk.
     pub(super) ledger: Contents,
     pub(super) docker: Docker,
+    pub(super) answers: Answers,
     pub(super) process: Option<Process>,
     /// Number of processes started so far.
     pub(super) started: u64,
     pub(super) trouble: Trouble,
-    /// Its disk is replaced before it starts again, if it was forgotten meanwhile.
+    /// Its disk is replaced before it starts again, if it was forgotten in the meantime.
     pub(super) loses_ledger_when_forgotten: bool,
     /// End of a network outage.
     pub(super) disconnected_until: Timestamp,
@@ -64,6 +65,7 @@ impl Agent {
             record,
             ledger: Contents::default(),
             docker: Docker::default(),
+            answers: Answers::default(),
             process: None,
             started: 0,
             trouble: Trouble::default(),
@@ -95,8 +97,14 @@ impl Agent {
         let limits = Limits {
             capacity: self.record.compute_node_info.max_capacity.into(),
             retain: Duration::from_secs(60),
+            retain_bytes: u64::MAX,
         };
         self.started += 1;
+        self.record.process = Some(AgentProcess {
+            machine: self.id.to_string(),
+            boot: self.boots.to_string(),
+            started: self.started,
+        });
         let core = NodeState::restore(&self.ledger, limits);
         let mut outbox = Outbox::default();
         outbox.push(self.ledger.reports.clone());
@@ -146,7 +154,8 @@ impl Agent {
         let Some(process) = &mut self.process else { return Vec::new() };
         let sender = Sender::Agent { agent, process: process.number };
         let stalled = process.waits_since.map_or(Duration::ZERO, |since| now.since(since));
-        let node = Speaker { id: self.id, record: &self.record, stalled };
+        let (answers, finds) = (self.answers, self.docker.probe());
+        let node = Speaker { id: self.id, record: &self.record, stalled, answers, finds };
         let requests = process.session.poll(node, now, random).into_iter();
         requests.map(|(number, body)| Request { sender, number, body }).collect()
     }

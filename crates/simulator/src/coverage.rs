@@ -7,7 +7,6 @@ use api_types::job::{Constraint, JobType};
 use api_types::node::{Connection, Eligibility, Membership};
 use api_types::{JobId, NodeId};
 use scheduler::change::NodeRow;
-use scheduler::health::Health;
 
 use super::orchestrator::Disk;
 
@@ -76,7 +75,7 @@ fn takes(node: &NodeRow, constraints: &[Constraint]) -> bool {
     node.connection == Connection::Connected
         && node.membership == Membership::Approved
         && node.eligibility == Eligibility::Eligible
-        && node.health == Health::Well
+        && node.health.is_well()
         && node.history.standing.health != NodeStateType::Stalled
         && constraints.iter().all(|constraint| {
             labels.get(&constraint.key).is_some_and(|label| constraint.values.contains(label))

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use agent_core::execution::Failure;
 use api_types::{ExecutionId, Timestamp};
+
+use crate::workload::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Container {
@@ -18,6 +21,31 @@ pub(super) const NO_REGISTRY: &str = "the registry does not answer";
 /// Why the results of a run cannot be published.
 pub(super) const REFUSED: &str = "there is no such bucket";
 
+/// Why some containers cannot be created.
+pub(super) const NO_NETWORK: &str = "containers get no network";
+pub(super) const DAMAGED: &str = "a layer of the image is damaged";
+pub(super) const IMPOSSIBLE: &str = "mkdir /etc/passwd: not a directory";
+const NO_TRACE: &str = "no trace of the run is left";
+
+/// What is wrong with a node that runs other work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Defect {
+    /// The probes of its agent find it.
+    Network,
+    /// Of one image or one directory, which those probes do not use.
+    Damage,
+}
+
+/// How an agent answers when it is asked for a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Answers {
+    #[default]
+    Truly,
+    /// That all is well.
+    Falsely,
+    Never,
+}
+
 /// The exit code of a process that ended with its machine. No task ends with it by itself.
 pub(super) const KILLED: i32 = 137;
 
@@ -26,10 +54,11 @@ pub(super) struct Docker {
     pub(super) containers: BTreeMap<ExecutionId, Container>,
     /// Number of process starts of each execution in the whole run.
     pub(super) starts: BTreeMap<ExecutionId, u32>,
-    /// It fails every start at once.
+    /// It fails every start immediately.
     pub(super) is_broken: bool,
     /// It cannot pull, unlike the Engines of the other nodes.
     pub(super) has_no_registry: bool,
+    pub(super) defect: Option<Defect>,
 }
 
 // === impl Docker ===
@@ -37,6 +66,26 @@ pub(super) struct Docker {
 impl Docker {
     pub(super) fn create(&mut self, id: ExecutionId) {
         self.containers.entry(id).or_insert(Container::Created);
+    }
+
+    /// What a probe of its agent finds.
+    pub(super) fn probe(&self) -> Option<&'static str> {
+        match self.defect {
+            _ if self.is_broken => Some(NO_IMAGE),
+            Some(Defect::Network) => Some(NO_NETWORK),
+            Some(Defect::Damage) | None => None,
+        }
+    }
+
+    /// Why it cannot run a task of this kind, if it cannot.
+    pub(super) fn obstacle(&self, kind: Kind) -> Option<Failure> {
+        match (kind, self.defect) {
+            (Kind::Networked, Some(Defect::Network)) => Some(Failure::confirmed(NO_NETWORK)),
+            (Kind::Layered, Some(Defect::Damage)) => Some(Failure::refused(DAMAGED)),
+            (Kind::Impossible, _) => Some(Failure::refused(IMPOSSIBLE)),
+            (Kind::Hostile, _) => Some(Failure::node(NO_TRACE)),
+            (Kind::Plain | Kind::Networked | Kind::Layered, _) => None,
+        }
     }
 
     /// Starts the container unless it was started before, like status 304 of the Engine API.

@@ -1,5 +1,5 @@
 //! What is inspected after each commit: no node is blamed that nothing has befallen, and no slot is
-//! placed twice at once.
+//! placed twice at the same time.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use api_types::execution::ComputeState;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use control_plane::store::memory::MemoryStore;
 use scheduler::change::{EventRow, EventSubject};
-use scheduler::health::Health;
 
 use super::agent::Agent;
+use super::docker::{DAMAGED, IMPOSSIBLE};
 use super::workload::DECLINED;
 
 /// What the history says of an offer that is taken back.
@@ -76,7 +76,7 @@ impl Inspection {
     }
 }
 
-/// An agent that was away for a reason of its own is blamed; no other is.
+/// An agent that was away for its own reasons is blamed; no other is.
 fn excuse(agents: &mut [Agent], id: ExecutionId, node: NodeId, offered: Timestamp) {
     let agent = agents.iter_mut().find(|agent| agent.id == node).expect("every node has an agent");
     assert!(
@@ -91,7 +91,7 @@ fn nobody_is_blamed(store: &MemoryStore, agents: &[Agent]) {
     let is_blameless =
         |node: &NodeId| agents.iter().any(|agent| agent.id == *node && !agent.trouble.has_failed());
     for row in store.nodes.values() {
-        let is_blamed = row.health != Health::Well && is_blameless(&row.id);
+        let is_blamed = !row.health.is_well() && is_blameless(&row.id);
         assert!(!is_blamed, "node {} has never failed and is {:?}", row.id, row.health);
     }
     for slot in store.pending_slots.values() {
@@ -100,6 +100,10 @@ fn nobody_is_blamed(store: &MemoryStore, agents: &[Agent]) {
             && store.new_jobs[&slot.job].name != DECLINED
         {
             let Some(before) = slot.previous.map(|id| &store.executions[&id]) else { continue };
+            // A refusal is no failure of the node.
+            if [DAMAGED, IMPOSSIBLE].contains(&&*before.compute_message) {
+                continue;
+            }
             panic!("{node} has never failed, and {slot:?} avoids it: {before:?}");
         }
     }

@@ -6,7 +6,7 @@
 //! or after one in some while many jobs are live, the simulator checks the scheduler's invariants. A
 //! witness checks each decision to give work up for the silence of its node, or to place a slot again
 //! where it failed. What is stored is inspected for nodes that are blamed for nothing of theirs. After
-//! all faults are healed, some runs end with a situation that has a guarantee of its own
+//! all faults are healed, some runs end with a situation that has a guarantee
 //! (`world::epilogue`): a crowd in which a large job must not starve, a node that breaks among others,
 //! a silence in a long run, a silence of most nodes, a ledger without room. At the end the simulator
 //! checks the guarantees of the service: every accepted job has exactly one outcome, no slot
@@ -22,6 +22,7 @@
 mod agent;
 mod checks;
 mod coverage;
+mod digest;
 mod docker;
 mod faults;
 mod inspection;
@@ -29,11 +30,13 @@ mod machine;
 mod network;
 mod orchestrator;
 pub mod random;
+mod run;
 mod session;
 mod summary;
 mod trouble;
 mod workload;
 mod world;
 
+pub use digest::Digest;
+pub use run::{digest, run, run_with};
 pub use summary::{Failure, Sabotage, Summary};
-pub use world::{run, run_with};

@@ -113,7 +113,7 @@ impl Request {
         Caller { sender: self.sender, number: self.number, stream }
     }
 
-    /// The same request once more, on a connection of its own.
+    /// The same request once more, on a separate connection.
     pub(super) fn repeated(&self) -> Self {
         let mut repeated = self.clone();
         if let RequestBody::Open { connection, .. } = &mut repeated.body {

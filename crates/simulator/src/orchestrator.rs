@@ -4,15 +4,17 @@
 //! deposed one goes on when it can, and must notice.
 
 mod disk;
+mod outgoing;
 mod process;
 mod requests;
+mod sabotage;
+mod times;
 mod witness;
 
 use std::time::Duration;
 
 use api_types::Timestamp;
-use control_plane::batch::NumberedCommit;
-use control_plane::clock::{ServiceClock, Stamp};
+use control_plane::clock::ServiceClock;
 use control_plane::step::Taken;
 use control_plane::store::{Progress, Store};
 use scheduler::Settings;
@@ -20,16 +22,16 @@ use scheduler::mint::Mint;
 use scheduler::time::Moment;
 
 pub(super) use self::disk::Disk;
+pub(super) use self::outgoing::{Outgoing, Stream};
 use self::process::Surroundings;
 pub(super) use self::process::{After, CrashPoint, Plan, Process};
+use self::sabotage::{sabotaged, sabotaged_settings};
+pub(super) use self::times::{LEASE, STARVATION, TRUST};
 use self::witness::Witness;
+use super::digest::Digest;
 use super::machine::Machine;
-use super::network::{Answer, Caller, StreamLine};
 use super::summary::Sabotage;
 use crate::random::Random;
-
-/// Short, so that many fit into one run.
-pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 const SETTINGS: Settings = Settings {
     lease: LEASE,
@@ -38,12 +40,6 @@ const SETTINGS: Settings = Settings {
     node_retention: Duration::from_secs(3600),
     starvation: Some(STARVATION),
 };
-
-/// A node is reserved for a job that has waited for so long.
-pub(super) const STARVATION: Duration = Duration::from_secs(30);
-
-/// A process speaks for the store for this long after a commit, and no other takes over sooner.
-pub(super) const TRUST: Duration = Duration::from_secs(1);
 
 pub(super) struct Orchestrator {
     pub(super) machine: Machine,
@@ -54,6 +50,8 @@ pub(super) struct Orchestrator {
     pub(super) witness: Witness,
     /// Counts commits that took long.
     pub(super) slow_commits: u64,
+    /// What was decided, where that is asked for: it takes longer than the decisions.
+    pub(super) digest: Option<Digest>,
     /// The process that listens.
     pub(super) process: Option<Process>,
     /// One that another replaced, and that does not know it.
@@ -75,22 +73,6 @@ enum FirstStep {
     Loaded(Taken),
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stream {
-    pub(super) agent: usize,
-    pub(super) process: u64,
-    pub(super) connection: u64,
-}
-
-/// What leaves the process.
-#[derive(Debug)]
-pub(super) enum Outgoing {
-    Answer(Caller, Answer),
-    Line(Stream, StreamLine),
-    /// A commit without an answer, which reaches the disk later.
-    Late(NumberedCommit),
-}
-
 // === impl Orchestrator ===
 
 impl Orchestrator {
@@ -102,6 +84,7 @@ impl Orchestrator {
             disk: Disk::new(sabotage),
             witness: Witness::default(),
             slow_commits: 0,
+            digest: None,
             process: None,
             deposed: None,
             starting: None,
@@ -120,7 +103,7 @@ impl Orchestrator {
         self.disk.committed.is_some_and(|(reading, _)| reading.boot_id == boot)
     }
 
-    /// Whether nobody speaks for the store any more, so that another process may take it over.
+    /// Whether no process speaks for the store any more, so that another process may take it over.
     pub(super) fn is_free(&self, now: Timestamp) -> bool {
         self.starting.is_none() && self.deposed.is_none() && now.since(self.disk.written) > TRUST
     }
@@ -203,10 +186,18 @@ impl Orchestrator {
         let place = if is_deposed { &mut self.deposed } else { &mut self.process };
         let Some(process) = place else { return (Vec::new(), After::Deposed) };
         let (disk, machine, sabotage) = (&mut self.disk, &self.machine, self.sabotage);
-        let slow_commits = &mut self.slow_commits;
+        let (slow_commits, digest) = (&mut self.slow_commits, &mut self.digest);
         let witness = (!is_deposed).then_some(&mut self.witness);
-        let mut around =
-            Surroundings { disk, machine, witness, slow_commits, sabotage, is_deposed, now };
+        let mut around = Surroundings {
+            disk,
+            machine,
+            witness,
+            slow_commits,
+            digest,
+            sabotage,
+            is_deposed,
+            now,
+        };
         let mut outgoing = Vec::new();
         let after = process.turn(&mut around, plan, &mut outgoing);
         match after {
@@ -214,48 +205,5 @@ impl Orchestrator {
             After::Crashed | After::Deposed => *place = None,
         }
         (outgoing, after)
-    }
-}
-
-/// Longer than any run of the simulation.
-const FOR_EVER: Duration = Duration::from_hours(24 * 365);
-
-fn sabotaged_settings(settings: Settings, sabotage: Option<Sabotage>) -> Settings {
-    match sabotage {
-        Some(Sabotage::NoReservations) => Settings { starvation: None, ..settings },
-        Some(Sabotage::NoSilence) => Settings { lease: FOR_EVER, ..settings },
-        _ => settings,
-    }
-}
-
-/// The clock that a service would use if it decided by the wall clock.
-fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
-    match sabotage {
-        Some(Sabotage::TrustWallClock) => {
-            Stamp { moment: Moment(stamp.reading.wall.0.cast_unsigned()), ..stamp }
-        }
-        Some(
-            Sabotage::AnswerBeforeCommit
-            | Sabotage::ForgetReports
-            | Sabotage::ForgetBoot
-            | Sabotage::NoFence
-            | Sabotage::NoReservations
-            | Sabotage::NoSilence
-            | Sabotage::ProvideSilently
-            | Sabotage::LoadBeforeTerm
-            | Sabotage::ForgetLostAfter
-            | Sabotage::FillInPatience
-            | Sabotage::ForgetAcceptance
-            | Sabotage::ForgetLease
-            | Sabotage::BlameTasks
-            | Sabotage::BlameImages
-            | Sabotage::BlameRoom
-            | Sabotage::OverlookDelays
-            | Sabotage::HeartbeatsWait
-            | Sabotage::OverlookStalls
-            | Sabotage::RunUnpublishedAgain
-            | Sabotage::ForgetJoining,
-        )
-        | None => stamp,
     }
 }

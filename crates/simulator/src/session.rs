@@ -9,15 +9,19 @@ use agent_core::node_state::Input;
 use agent_core::session::{
     Followed, Follower, Joining, Outbox, Pace, SessionEnd, SessionState, ends_session,
 };
-use api_types::protocol::{AssignmentLine, Heartbeat, Report, SessionRequest};
+use api_types::protocol::{AssignmentLine, Heartbeat, ProbeOutcome, Report, SessionRequest};
 use api_types::quantity::Capacity;
 use api_types::{NodeId, Timestamp};
 
+use super::docker::Answers;
 use super::network::{Answer, RequestBody};
 use crate::random::Random;
 
 /// Time limit of a request, except for heartbeats.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The longest time that a probe takes.
+const PROBE_MILLIS: u64 = 20_000;
 
 /// Most reports per request; small, so that batches are split often.
 const REPORTS: usize = 8;
@@ -36,6 +40,7 @@ pub(super) struct Session {
     /// When to send reports, if there are some.
     report_at: Timestamp,
     in_flight: [Option<InFlight>; KINDS.len()],
+    probe: Probe,
     /// Counts requests.
     requests: u64,
 }
@@ -47,6 +52,16 @@ pub(super) struct Speaker<'a> {
     pub(super) record: &'a SessionRequest,
     /// For how long it has not finished what it does.
     pub(super) stalled: Duration,
+    pub(super) answers: Answers,
+    /// What a probe of its node finds now.
+    pub(super) finds: Option<&'static str>,
+}
+
+/// What its agent was asked for.
+enum Probe {
+    None,
+    Asked { number: u64, ready_at: Timestamp },
+    Answered(ProbeOutcome),
 }
 
 /// The heartbeats of the current session.
@@ -99,6 +114,7 @@ impl Session {
             connection: 0,
             report_at: now,
             in_flight: [const { None }; KINDS.len()],
+            probe: Probe::None,
             requests: 0,
         }
     }
@@ -152,7 +168,7 @@ impl Session {
     }
 
     fn request(&mut self, kind: Kind, speaker: Speaker<'_>, now: Timestamp) -> (u64, RequestBody) {
-        let Speaker { id: node, record, stalled } = speaker;
+        let Speaker { id: node, record, stalled, .. } = speaker;
         self.requests += 1;
         let session = self.state.session().unwrap_or(0);
         let (mut limit, mut reports) = (REQUEST_TIMEOUT, Vec::new());
@@ -162,7 +178,9 @@ impl Session {
                 let pace = self.beats.map(|beats| beats.pace);
                 limit = pace.map_or(limit, |pace| pace.time_limit());
                 let lease = pace.map_or(Duration::ZERO, |pace| pace.lease());
-                RequestBody::Heartbeat { node, heartbeat: heartbeat(session, lease, stalled) }
+                let probed = self.probe.outcome(speaker, now);
+                let heartbeat = heartbeat(session, lease, stalled, probed);
+                RequestBody::Heartbeat { node, heartbeat }
             }
             Kind::Open => {
                 self.connection += 1;
@@ -205,6 +223,8 @@ impl Session {
                 None
             }
             (Kind::Heartbeat, Answer::Renewed(answer)) => {
+                let takes = random.millis(0..PROBE_MILLIS);
+                self.probe.asked(answer.probe, now + takes);
                 if let Some(Beats { pace, due }) = &mut self.beats {
                     pace.answered(&answer);
                     *due = now + pace.delay();
@@ -307,7 +327,44 @@ impl Session {
     }
 }
 
-fn heartbeat(session: u64, lease: Duration, stalled: Duration) -> Heartbeat {
+// === impl Probe ===
+
+impl Probe {
+    /// An answer asks for this probe, which takes until then.
+    fn asked(&mut self, probe: Option<u64>, ready_at: Timestamp) {
+        let known = match self {
+            Self::None => None,
+            Self::Asked { number, .. } => Some(*number),
+            Self::Answered(outcome) => Some(outcome.probe),
+        };
+        if known != probe {
+            *self = probe.map_or(Self::None, |number| Self::Asked { number, ready_at });
+        }
+    }
+
+    /// What a heartbeat says of it.
+    fn outcome(&mut self, speaker: Speaker<'_>, now: Timestamp) -> Option<ProbeOutcome> {
+        if let Self::Asked { number: probe, ready_at } = *self
+            && now >= ready_at
+            && speaker.answers != Answers::Never
+        {
+            let finds = speaker.finds.filter(|_| speaker.answers == Answers::Truly);
+            let failure = finds.map(ToOwned::to_owned);
+            *self = Self::Answered(ProbeOutcome { probe, failure });
+        }
+        match self {
+            Self::Answered(outcome) => Some(outcome.clone()),
+            Self::None | Self::Asked { .. } => None,
+        }
+    }
+}
+
+fn heartbeat(
+    session: u64,
+    lease: Duration,
+    stalled: Duration,
+    probed: Option<ProbeOutcome>,
+) -> Heartbeat {
     Heartbeat {
         session,
         used_capacity: Capacity::default(),
@@ -315,5 +372,6 @@ fn heartbeat(session: u64, lease: Duration, stalled: Duration) -> Heartbeat {
         enqueued_executions: 0,
         stalled_millis: u64::try_from(stalled.as_millis()).unwrap_or(u64::MAX),
         lease_seconds: lease.as_secs(),
+        probed,
     }
 }

@@ -53,6 +53,14 @@ pub struct Summary {
     pub unpublished: u64,
     /// Executions whose secret did not exist.
     pub missing_secrets: u64,
+    /// Runs in which one node among others lost the network of its containers.
+    pub lost_networks: u64,
+    /// Runs in which one node among others had a damaged image.
+    pub damaged_images: u64,
+    /// Runs with an array whose container no node could create.
+    pub refused_arrays: u64,
+    /// Runs in which the jobs of one namespace failed everywhere.
+    pub hostile_namespaces: u64,
 }
 
 impl Summary {
@@ -86,6 +94,10 @@ impl Summary {
             given_up: self.given_up + other.given_up,
             unpublished: self.unpublished + other.unpublished,
             missing_secrets: self.missing_secrets + other.missing_secrets,
+            lost_networks: self.lost_networks + other.lost_networks,
+            damaged_images: self.damaged_images + other.damaged_images,
+            refused_arrays: self.refused_arrays + other.refused_arrays,
+            hostile_namespaces: self.hostile_namespaces + other.hostile_namespaces,
         }
     }
 }
@@ -119,6 +131,10 @@ impl fmt::Display for Summary {
             given_up,
             unpublished,
             missing_secrets,
+            lost_networks,
+            damaged_images,
+            refused_arrays,
+            hostile_namespaces,
         } = self;
         write!(
             f,
@@ -132,7 +148,9 @@ impl fmt::Display for Summary {
              unpublished, {missing_secrets} missing secrets; \
              at the end {crowds} crowds, {broken_nodes} broken nodes, {lost_registries} lost \
              registries, {long_runs} silences in long runs, {mass_silences} mass silences, \
-             {full_ledgers} full ledgers, {changed_leases} changed leases"
+             {full_ledgers} full ledgers, {changed_leases} changed leases, {lost_networks} lost \
+             networks, {damaged_images} damaged images, {refused_arrays} refused arrays, \
+             {hostile_namespaces} hostile namespaces"
         )
     }
 }
@@ -156,7 +174,7 @@ pub enum Sabotage {
     NoReservations,
     /// No silence ends a lease.
     NoSilence,
-    /// Nobody is told that a secret appears which jobs wait for.
+    /// The scheduler is not notified of a secret that jobs wait for.
     ProvideSilently,
     /// The scheduler does not learn for how long a job wants its nodes to be waited for.
     ForgetLostAfter,
@@ -182,12 +200,22 @@ pub enum Sabotage {
     RunUnpublishedAgain,
     /// The store does not keep when a node joined, and thus that it was forgotten before.
     ForgetJoining,
+    /// A container that a node refuses counts against the node.
+    BlameNodes,
+    /// A container that a node refuses is taken for an image that cannot be had, and tried on.
+    TryRefusedAgain,
+    /// A probe that passes does not end a back-off.
+    ForgetPassedProbes,
+    /// A probe that fails ends a back-off.
+    OverlookFailedProbes,
+    /// What one namespace says of a node counts as if several said it.
+    BelieveOneNamespace,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 26] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -209,5 +237,10 @@ impl Sabotage {
         Self::OverlookStalls,
         Self::RunUnpublishedAgain,
         Self::ForgetJoining,
+        Self::BlameNodes,
+        Self::TryRefusedAgain,
+        Self::ForgetPassedProbes,
+        Self::OverlookFailedProbes,
+        Self::BelieveOneNamespace,
     ];
 }

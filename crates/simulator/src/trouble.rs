@@ -13,7 +13,7 @@ const FOR_EVER: Duration = Duration::from_hours(24);
 
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
-    /// Something failed on it, or it did not answer an offer in time for a reason of its own.
+    /// Something failed on it, or it did not answer an offer in time for its own reasons.
     has_failed: bool,
     /// Its process was away, or messages were lost, until this moment.
     away_until: Timestamp,

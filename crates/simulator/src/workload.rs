@@ -46,6 +46,26 @@ const NEVER_SECONDS: u32 = 1_000_000;
 /// Of a thousand finite jobs, so many name a secret.
 const NAMING: u64 = 200;
 
+/// What a job needs of its node, as the end of its name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    Networked,
+    /// With an image that may be damaged.
+    Layered,
+    /// No node can create its container.
+    Impossible,
+    /// Its runs vanish, wherever they are.
+    Hostile,
+}
+
+const KINDS: [(Kind, &str); 4] = [
+    (Kind::Networked, "networked"),
+    (Kind::Layered, "layered"),
+    (Kind::Impossible, "impossible"),
+    (Kind::Hostile, "hostile"),
+];
+
 /// How a job is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExpectedEnd {
@@ -59,6 +79,7 @@ pub(super) fn node_record(random: &mut Random, number: usize) -> SessionRequest 
     let capacity = Capacity { cpu, memory: 4_000_000_000, disk: 10_000_000_000, gpu: 0 };
     let zone = if number.is_multiple_of(2) { "a" } else { "b" };
     SessionRequest {
+        name: String::new(),
         addrs: Vec::new(),
         labels: BTreeMap::from([("zone".to_owned(), zone.to_owned())]),
         compute_node_info: ComputeNodeInfo {
@@ -69,13 +90,16 @@ pub(super) fn node_record(random: &mut Random, number: usize) -> SessionRequest 
         },
         default_resources: Capacity { cpu: 0.5, memory: 100_000_000, disk: 0, gpu: 0 },
         service_version: VersionRecord::default(),
+        // An agent of an older release cannot be asked.
+        probes: !number.is_multiple_of(3),
+        process: None,
     }
 }
 
 /// The record of the secret that some jobs name.
 pub(super) fn secret(sabotage: Option<Sabotage>) -> RecordKey {
     let kind = match sabotage {
-        // Agents find it, and nobody is told.
+        // Agents find it, and the scheduler is not notified.
         Some(Sabotage::ProvideSilently) => RecordKind::Key,
         _ => RecordKind::Secret,
     };
@@ -198,9 +222,21 @@ pub(super) fn sleep(seconds: u64) -> String {
     format!("{SLEEP}{seconds}")
 }
 
+/// The same, of a job of this kind.
+pub(super) fn sleep_as(seconds: u64, kind: Kind) -> String {
+    let word = KINDS.iter().find(|(named, _)| *named == kind).map_or("", |(_, word)| word);
+    format!("{SLEEP}{seconds} {word}")
+}
+
+pub(super) fn kind_of(job_name: &str) -> Kind {
+    let is_named = |(_, word): &&(Kind, &str)| job_name.ends_with(word);
+    KINDS.iter().find(is_named).map_or(Kind::Plain, |(kind, _)| *kind)
+}
+
 /// Duration and exit code of a process of the job with this name.
 pub(super) fn process_run(random: &mut Random, job_name: &str) -> (Duration, i32) {
     if let Some(seconds) = job_name.strip_prefix(SLEEP) {
+        let seconds = seconds.split(' ').next().unwrap_or_default();
         let seconds = seconds.parse().expect("the name of a job that sleeps has its seconds");
         return (Duration::from_secs(seconds), 0);
     }

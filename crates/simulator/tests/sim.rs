@@ -52,13 +52,31 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.full_ledgers > 10 && total.given_up > 100, "{total}");
     assert!(total.missing_secrets > 100 && total.unpublished > 5, "{total}");
     assert!(total.rejected_nodes > 50 && total.forgotten_nodes > 50, "{total}");
+    assert!(total.lost_networks > 3 && total.damaged_images > 3, "{total}");
+    assert!(total.refused_arrays > 3 && total.hostile_namespaces > 3, "{total}");
     assert!(total.takeovers > 30 && total.deposed > 20, "{total}");
+}
+
+/// A node backs off while the wall clock is ahead, before a namespace begins to attack.
+#[test]
+fn the_seed_whose_wall_clock_is_ahead_of_an_attack_passes() {
+    simulator::run(3377).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn runs_of_different_seeds_have_different_digests() {
+    let digests: Vec<_> =
+        (0..5).map(|seed| simulator::digest(seed).expect("no seed fails")).collect();
+    for (at, digest) in digests.iter().enumerate() {
+        assert!(!digests[..at].contains(digest), "{digest} is that of two seeds");
+    }
 }
 
 #[test]
 fn runs_of_a_seed_are_identical() {
     for seed in 0..5 {
         assert_eq!(simulator::run(seed), simulator::run(seed));
+        assert_eq!(simulator::digest(seed), simulator::digest(seed));
     }
 }
 
@@ -165,6 +183,31 @@ fn a_broken_node_that_eats_a_backlog_is_detected() {
 #[test]
 fn a_node_that_can_pull_nothing_and_is_tried_again_and_again_is_detected() {
     assert!(is_detected(Sabotage::BlameRoom));
+}
+
+#[test]
+fn a_refusal_that_is_held_against_the_node_is_detected() {
+    assert!(is_detected(Sabotage::BlameNodes));
+}
+
+#[test]
+fn a_refused_container_that_is_tried_on_is_detected() {
+    assert!(is_detected(Sabotage::TryRefusedAgain));
+}
+
+#[test]
+fn a_back_off_that_no_probe_ends_is_detected() {
+    assert!(is_detected(Sabotage::ForgetPassedProbes));
+}
+
+#[test]
+fn a_back_off_that_a_failed_probe_ends_is_detected() {
+    assert!(is_detected(Sabotage::OverlookFailedProbes));
+}
+
+#[test]
+fn a_node_that_backs_off_because_of_one_namespace_is_detected() {
+    assert!(is_detected(Sabotage::BelieveOneNamespace));
 }
 
 fn is_detected(sabotage: Sabotage) -> bool {

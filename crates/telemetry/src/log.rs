@@ -3,12 +3,14 @@
 //! The span of a piece of work carries the fields of all its lines (request, job, execution, node).
 //! Libraries may log credentials below `info`, so a filter applies to them only if it names them.
 //!
-//! A thread of its own writes the lines. A reader that stops, such as a terminal after Ctrl-S or a
+//! A separate thread writes the lines. A reader that stops, such as a terminal after Ctrl-S or a
 //! journal that hangs, must not stop the daemon: once the queue is full, lines are dropped and counted.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Stderr, Write};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use api_types::text::is_directional;
 use serde::{Deserialize, Serialize};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
@@ -89,7 +91,7 @@ pub fn finish() {
     drop(WRITING.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// How many lines were dropped because nobody read those before them.
+/// How many lines were dropped because those before them were not read.
 pub(crate) fn dropped_lines() -> u64 {
     DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64)
 }
@@ -112,6 +114,24 @@ fn missing(format: LogFormat, lines: u64) -> String {
     }
 }
 
+/// A line as it is written: text of others in it cannot reorder it for its reader. The escapes are those
+/// of Rust, and in JSON those of JSON.
+fn shown(line: &[u8], format: LogFormat) -> Cow<'_, [u8]> {
+    let text = match std::str::from_utf8(line) {
+        Ok(text) if !text.is_ascii() && text.contains(is_directional) => text,
+        Ok(_) | Err(_) => return Cow::Borrowed(line),
+    };
+    let mut shown = String::with_capacity(2 * text.len());
+    for character in text.chars() {
+        match format {
+            _ if !is_directional(character) => shown.push(character),
+            LogFormat::Text => shown.extend(character.escape_unicode()),
+            LogFormat::Json => shown.push_str(&format!("\\u{:04x}", u32::from(character))),
+        }
+    }
+    Cow::Owned(shown.into_bytes())
+}
+
 // === impl Log ===
 
 impl Drop for Log {
@@ -129,7 +149,10 @@ impl Write for Output {
             self.stderr.write_all(missing(self.format, dropped - self.said).as_bytes())?;
             self.said = dropped;
         }
-        self.stderr.write(line)
+        match shown(line, self.format) {
+            Cow::Borrowed(line) => self.stderr.write(line),
+            Cow::Owned(shown) => self.stderr.write_all(&shown).map(|()| line.len()),
+        }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -148,5 +171,19 @@ mod tests {
         let text = filter("info,bollard=trace").unwrap().to_string();
         assert!(text.contains("bollard=trace") && !text.contains("bollard=info"), "{text}");
         assert!(filter("info,=,=").is_err());
+    }
+
+    #[test]
+    fn a_line_cannot_be_reordered_by_what_it_quotes() {
+        let line = "name \u{202e}txt.exe größer\n";
+        let of =
+            |line: &str, format| String::from_utf8(shown(line.as_bytes(), format).into()).unwrap();
+        assert_eq!(of(line, LogFormat::Text), "name \\u{202e}txt.exe größer\n");
+        let json = of(&format!("{}\n", serde_json::json!({ "name": line })), LogFormat::Json);
+        assert!(json.is_ascii() || !json.contains(is_directional), "{json}");
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(read["name"], line);
+        assert!(matches!(shown("größer".as_bytes(), LogFormat::Text), Cow::Borrowed(_)));
+        assert!(matches!(shown(b"\xff\xe2\x80\xae", LogFormat::Text), Cow::Borrowed(_)));
     }
 }

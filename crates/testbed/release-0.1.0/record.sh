@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the database and the answers beside this script with the programs of release 0.1.0:
+# Makes the database and the answers next to this script with the programs of release 0.1.0:
 # record.sh PROGRAMS IMAGE, where IMAGE is a task image of the Docker Engine. Needs root, for a host
-# name of its own.
+# separate name.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

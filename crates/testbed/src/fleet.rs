@@ -1,8 +1,8 @@
 //! Simulated agents: the real protocol over real sockets in one process, without running tasks.
 //!
 //! An agent keeps the executions of a job that is [`held`] running, and completes every other one as
-//! soon as it is told to run it. As in a real agent, heartbeats have a thread and connections of
-//! their own, so that they wait for nothing else.
+//! soon as the orchestrator requests the run. As in a real agent, heartbeats have a thread and
+//! connections of their own, so that they wait for nothing else.
 //!
 //! Rejected: processes of real agents, of which no test machine holds a thousand.
 
@@ -34,7 +34,7 @@ use crate::harness::noop;
 /// Longer than any response takes, so that a slow one is seen as slow and not as missing.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Priority of the heartbeats, above all that the load test does besides.
+/// Priority of the heartbeats, above everything else that the load test does.
 const PRIORITY: i32 = -10;
 
 /// Pause before a heartbeat that failed is sent again.
@@ -58,7 +58,7 @@ pub struct FleetSpec {
 /// Statistics of all simulated agents.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    /// Executions of held jobs that were told to run.
+    /// Executions of held jobs whose run was requested.
     pub running: AtomicU64,
     /// Executions of other jobs whose completion was acknowledged.
     pub completed: AtomicU64,
@@ -100,6 +100,7 @@ pub fn held(count: u64) -> Value {
 pub fn record(cpu: f64) -> SessionRequest {
     let capacity = Capacity { cpu, memory: 1 << 60, disk: 1 << 60, gpu: 0 };
     SessionRequest {
+        name: String::new(),
         addrs: Vec::new(),
         labels: BTreeMap::new(),
         compute_node_info: ComputeNodeInfo {
@@ -110,6 +111,8 @@ pub fn record(cpu: f64) -> SessionRequest {
         },
         default_resources: Capacity { cpu: CPU_PER_TASK, memory: 1 << 20, disk: 0, gpu: 0 },
         service_version: VersionRecord::default(),
+        probes: false,
+        process: None,
     }
 }
 
@@ -136,7 +139,7 @@ impl Statistics {
 // === impl Fleet ===
 
 impl Fleet {
-    /// Starts the agents; they join at once.
+    /// Starts the agents; they join immediately.
     pub fn start(client: &Client, spec: FleetSpec) -> anyhow::Result<Self> {
         let statistics = Arc::new(Statistics::default());
         let (sender, joined) = mpsc::unbounded_channel();
@@ -181,7 +184,7 @@ fn renew_all(
     mut joined: mpsc::UnboundedReceiver<Joined>,
     statistics: &Arc<Statistics>,
 ) {
-    // Each real agent has a machine of its own; without the privilege, it is as busy as this one.
+    // Each real agent has its own machine; without the privilege, it is as busy as this one.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a test may fail without a runtime").block_on(async {
@@ -201,6 +204,7 @@ async fn renew(client: Client, joined: Joined, statistics: Arc<Statistics>) {
         enqueued_executions: 0,
         stalled_millis: 0,
         lease_seconds: 0,
+        probed: None,
     };
     let mut beats = tokio::time::interval_at(tokio::time::Instant::now() + first, interval);
     let mut sent = Instant::now();
@@ -228,7 +232,7 @@ async fn renew(client: Client, joined: Joined, statistics: Arc<Statistics>) {
 struct SimulatedAgent {
     client: Client,
     statistics: Arc<Statistics>,
-    /// Accepted executions that complete at once.
+    /// Accepted executions that complete immediately.
     short: HashSet<ExecutionId>,
 }
 

@@ -23,7 +23,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 const AUDIENCE: &str = "jobs";
 
-/// Who has an account: a submitter, and somebody without a role.
+/// Who has an account: a submitter, and a person without a role.
 const ACCOUNTS: [&str; 2] = [
     r#"{"sub": "ada", "email": "ada@example.org", "email_verified": true, "groups": ["all", "platform"]}"#,
     r#"{"sub": "eve", "email": "eve@example.org", "email_verified": true, "groups": ["all"]}"#,

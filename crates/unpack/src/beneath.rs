@@ -82,7 +82,7 @@ impl RelativePath {
     }
 
     /// Whether a symbolic link of this path leads out of the root, whatever the names on its way
-    /// are: after a name, which may be a link itself, nobody knows where `..` leads.
+    /// are: after a name, which may be a link itself, it is unknown where `..` leads.
     pub fn is_led_out_by(&self, target: &Path) -> bool {
         let mut depth = self.0.components().count().saturating_sub(1);
         let mut is_below_a_name = false;

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use tar::{EntryType, Header, PaxExtensions};
 
+use crate::sparse::Sparse;
+
 /// Bytes of one extension header: a long name, a long link target, or PAX records.
 const MAX_EXTENSION_BYTES: u64 = 64 << 10;
 
@@ -32,7 +34,10 @@ pub struct Entry {
     pub path: PathBuf,
     pub link: PathBuf,
     pub mode: u32,
+    /// Of its content in the archive.
     pub size_bytes: u64,
+    /// Of a file with holes.
+    pub sparse: Option<Sparse>,
 }
 
 /// What extension headers say of the entry that follows them.
@@ -78,6 +83,10 @@ impl<R: Read> Entries<R> {
             Some(size_bytes) => size_bytes,
             None => header.entry_size()?,
         };
+        let sparse = match header.entry_type() {
+            EntryType::GNUSparse => Some(Sparse::read(header, size_bytes, &mut self.reader)?),
+            _ => None,
+        };
         self.expect(size_bytes)?;
         let link = header.link_name_bytes().map(|name| name.into_owned());
         let of_bytes = |bytes: Vec<u8>| PathBuf::from(OsStr::from_bytes(&bytes));
@@ -88,6 +97,7 @@ impl<R: Read> Entries<R> {
             // Links may have none; nothing is worse than a mode that permits nothing.
             mode: header.mode().unwrap_or_default(),
             size_bytes,
+            sparse,
         })
     }
 

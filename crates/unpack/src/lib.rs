@@ -6,6 +6,8 @@
 
 mod beneath;
 mod entries;
+mod sparse;
 
 pub use beneath::{BadPath, Beneath, MAX_DEPTH, RelativePath, open_directory};
 pub use entries::{Entries, Entry};
+pub use sparse::Sparse;

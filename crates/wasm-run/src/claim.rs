@@ -56,13 +56,13 @@ impl Claim {
 
     /// Creates the file unless it exists.
     pub fn make(&self, directory: &Path) -> io::Result<Claimed> {
-        let beside = directory.join(format!("claim.json.{}", std::process::id()));
-        fs::write(&beside, serde_json::to_vec(self)?)?;
+        let temporary = directory.join(format!("claim.json.{}", std::process::id()));
+        fs::write(&temporary, serde_json::to_vec(self)?)?;
         let to = directory.join("claim.json");
-        match renameat_with(CWD, &beside, CWD, &to, RenameFlags::NOREPLACE) {
+        match renameat_with(CWD, &temporary, CWD, &to, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(Claimed::Ours),
             Err(Errno::EXIST) => {
-                fs::remove_file(&beside)?;
+                fs::remove_file(&temporary)?;
                 Ok(Claimed::Theirs)
             }
             Err(error) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! What the compiler reports about a module besides its code.
+//! What the compiler reports about a module in addition to its code.
 //!
 //! `compile` has the module as stdin, the file for the code as stdout and a pipe to the agent as
 //! stderr. It writes one [`Verdict`] to the pipe as JSON and ends; where it writes none, the

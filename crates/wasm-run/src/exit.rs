@@ -37,11 +37,11 @@ impl Exit {
     /// The rename itself is not synced: after a crash of the machine the file is either there
     /// with its whole content or not there, and then the run counts as lost.
     pub fn write(&self, directory: &Path) -> io::Result<()> {
-        let beside = directory.join("exit.json.new");
-        let mut file = File::create(&beside)?;
+        let temporary = directory.join("exit.json.new");
+        let mut file = File::create(&temporary)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         file.sync_data()?;
-        fs::rename(beside, directory.join("exit.json"))
+        fs::rename(temporary, directory.join("exit.json"))
     }
 
     /// None when the run has not ended.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Used;
+use crate::exit::Used;
 
 /// Numbers of fields in proc_pid_stat(5).
 const USER_TIME: usize = 14;

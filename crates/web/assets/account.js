@@ -49,7 +49,7 @@ async function signOut() {
     if (!session.asks) notify(`You are still signed in: ${inOneLine(error)}`, "failed");
     return;
   }
-  // The next reader at this browser is somebody else.
+  // The next reader at this browser is another person.
   const { saveDraft } = await import("./submit/draft.js");
   saveDraft(null);
   session.leave();

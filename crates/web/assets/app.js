@@ -29,6 +29,8 @@ route("/access", "access", () => import("./pages/access.js"));
 route("/access/secrets", "secrets", () => import("./pages/secrets.js"));
 route("/access/join-tokens", "join-tokens", () => import("./pages/join-tokens.js"));
 route("/access/audit", "audit", () => import("./pages/audit.js"));
+route("/reference", "reference", () => import("./pages/reference.js"));
+route("/reference/:operation", "reference", () => import("./pages/reference.js"));
 
 session.start();
 live.start();

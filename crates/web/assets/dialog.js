@@ -51,7 +51,7 @@ export function ask(question) {
 /**
  * Shows a dialog until it closes; focus returns to where it was.
  * @param {HTMLDialogElement} dialog
- * @param {{ stays?: boolean }} [options] whether it stays when one clicks beside it
+ * @param {{ stays?: boolean }} [options] whether it stays open after a click outside
  * @returns {Promise<string>}
  */
 export function show(dialog, { stays } = {}) {

@@ -1,5 +1,10 @@
 // Builds elements from text and attributes; nothing here takes markup.
 
+import { visible } from "./format.js";
+
+/** Attributes that a reader sees or hears. */
+const SHOWN = new Set(["title", "aria-label"]);
+
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
 /**
@@ -22,6 +27,7 @@ function set(element, name, value) {
   if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
   else if (name === "prop") Object.assign(element, value);
   else if (name === "data") Object.assign(element.dataset, value);
+  else if (SHOWN.has(name)) element.setAttribute(name, visible(String(value)));
   else element.setAttribute(name, value === true ? "" : String(value));
 }
 
@@ -29,7 +35,7 @@ function set(element, name, value) {
 function nodes(children) {
   return children.flat()
     .filter((child) => child !== null && child !== undefined && child !== false)
-    .map((child) => child instanceof Node ? child : String(child));
+    .map((child) => child instanceof Node ? child : visible(String(child)));
 }
 
 /** Replaces what an element holds. @param {Element} element @param {...(Child | Child[])} children */
@@ -37,8 +43,9 @@ export function fill(element, ...children) {
   element.replaceChildren(...nodes(children));
 }
 
-/** Sets text only if it differs, so that selections and focus survive. @param {Element} element @param {string} text */
-export function say(element, text) {
+/** Sets text only if it differs, so that selections and focus survive. @param {Element} element @param {string} said */
+export function say(element, said) {
+  const text = visible(said);
   if (element.textContent !== text) element.textContent = text;
 }
 

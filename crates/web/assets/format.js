@@ -17,6 +17,17 @@ function trimmed(value) {
   return String(Math.round(value * 10) / 10);
 }
 
+// What reorders the text around it, or breaks its line, without being seen.
+const DIRECTIONAL = /[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** Text of others, which cannot look like another text. @param {string} text */
+export function visible(text) {
+  return text.replace(
+    DIRECTIONAL,
+    (character) => `\\u{${character.charCodeAt(0).toString(16).padStart(4, "0")}}`,
+  );
+}
+
 /** Cores, with what is left below a tenth in thousandths. @param {number} value */
 export function cores(value) {
   return value > 0 && value < 0.1 ? `${Math.round(value * 1000)}m` : trimmed(value);
@@ -44,9 +55,9 @@ export function kindOfId(text) {
   return found[1] === "j" ? "job" : found[1] === "e" ? "execution" : "node";
 }
 
-/** The name of a node: its host name if it has one. @param {{ PeerInfo: { ID: string }, Labels: Record<string, string> }} node */
+/** The name of a node; one of an earlier release has that of its host. @param {{ PeerInfo: { ID: string }, Name?: string, Labels: Record<string, string> }} node */
 export function nodeName(node) {
-  return node.Labels["hostname"] || short(node.PeerInfo.ID);
+  return node.Name || node.Labels["hostname"] || short(node.PeerInfo.ID);
 }
 
 /** The index of the slot that an execution fills, from a name such as `words[3]`. @param {string} name */

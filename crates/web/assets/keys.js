@@ -1,4 +1,4 @@
-// Keys: g and a letter go to a page, j and k move through rows, / searches, ? explains.
+// Keys: g and a letter go to a page, j and k move through rows, / and Ctrl-K search, ? explains.
 
 import { show } from "./dialog.js";
 import { h } from "./dom.js";
@@ -23,8 +23,12 @@ let prefix = 0;
 /** @param {() => void} search puts the focus into the search box */
 export function startKeys(search) {
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (typing(event.target) || document.querySelector("dialog[open]")) return;
+    if (event.altKey || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if (event.ctrlKey || event.metaKey) {
+      if (preferences.palette && event.key.toLowerCase() === "k" && !event.shiftKey) handled(event, search);
+      return;
+    }
+    if (typing(event.target)) return;
     if (event.key === "?") return handled(event, showKeys);
     if (!preferences.keys) return;
     const paired = Date.now() - prefix < PAIR_MS;
@@ -82,6 +86,7 @@ export function showKeys() {
   /** @type {[string[], string][]} */
   const keys = [
     [["/"], "Search for a job, an execution or a node"],
+    [["Ctrl", "K"], "Search from anywhere, also while typing"],
     [["g", "o"], "Overview"],
     [["g", "j"], "Jobs"],
     ...(session.may("submit") ? [/** @type {[string[], string]} */ ([["g", "s"], "Submit"])] : []),
@@ -95,8 +100,10 @@ export function showKeys() {
     [["?"], "This list"],
   ];
   const dialog = h("dialog", { "aria-labelledby": "keys-title" });
-  const box = h("input", { type: "checkbox", prop: { checked: preferences.keys } });
-  box.addEventListener("change", () => prefer({ keys: box.checked }));
+  const letters = h("input", { type: "checkbox", prop: { checked: preferences.keys } });
+  letters.addEventListener("change", () => prefer({ keys: letters.checked }));
+  const palette = h("input", { type: "checkbox", prop: { checked: preferences.palette } });
+  palette.addEventListener("change", () => prefer({ palette: palette.checked }));
   dialog.append(
     h("h2", { id: "keys-title" }, "Keys"),
     h(
@@ -118,7 +125,8 @@ export function showKeys() {
     h(
       "p",
       { class: "toolbar" },
-      h("label", null, box, " Keys of one letter are on"),
+      h("label", null, letters, " Keys of one letter are on"),
+      h("label", null, palette, " Ctrl-K is on"),
       h("button", { type: "button", class: "end", onclick: () => dialog.close("") }, "Close"),
     ),
   );

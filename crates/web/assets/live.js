@@ -84,7 +84,7 @@ class Live extends EventTarget {
       if (message.state === "signedOut") {
         connection.answered();
         void session.check();
-        // Somebody may have signed in just after the stream was refused.
+        // A user may have signed in just after the stream was refused.
         setTimeout(() => this.state === "signedOut" && !session.asks && this.#again(), REFUSED_MS);
       }
       // What happened in between follows in the stream's first message, unless the server cannot tell.

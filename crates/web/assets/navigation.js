@@ -53,6 +53,12 @@ export function navigation() {
         { class: "side-end" },
         state,
         schemeSwitch(),
+        h("a", {
+          class: "button quiet icon",
+          href: "/reference",
+          title: "API reference",
+          "aria-label": "API reference",
+        }, icon("reference")),
         h("button", {
           class: "quiet icon",
           type: "button",

@@ -20,7 +20,8 @@ const ACTIONS = {
   reject: {
     word: "Reject",
     done: "is rejected",
-    text: "It gets no more work, and what runs there is given up and placed elsewhere.",
+    text: "It gets no more work, and what runs there is given up and placed elsewhere. " +
+      "Its key is refused from now on, and the join token that it came with is revoked.",
     danger: true,
   },
   cordon: { word: "Cordon", done: "is cordoned", text: "It gets no new work. What runs there goes on." },
@@ -43,61 +44,74 @@ function possible(node) {
     : ["uncordon", "reject"];
 }
 
-/** @param {NodeRecord} node @param {number} running @param {Send} send */
-export function nodeActions(node, running, send) {
+/**
+ * Asks, and acts.
+ * @param {string} action @param {NodeRecord} node @param {number} running @param {Send} send
+ */
+export async function actOnNode(action, node, running, send) {
   const name = nodeName(node);
-  const named = h(
+  const { word, done, text, danger } = ACTIONS[action];
+  const answer = await ask({
+    title: `${word} ${name}?`,
+    body: [
+      named(node),
+      h(
+        "p",
+        { class: "muted" },
+        text,
+        running && action !== "uncordon"
+          ? ` ${plural(running, "execution")} ${running === 1 ? "is" : "are"} there now.`
+          : "",
+      ),
+    ],
+    reason: "Message, for the history",
+    confirm: `${word} the node`,
+    danger,
+    copies: {
+      curl: (Message) => curl("PUT", urlOf(node), { body: { Action: action, Message } }),
+      jobctl: (message) => jobctl(["node", action, node.PeerInfo.ID, ...option("--message", message)]),
+    },
+  });
+  if (!answer) return;
+  await attempt(
+    send("PUT", { Action: action, Message: answer.reason }),
+    `${name} ${done}`,
+    `${name}: ${word.toLowerCase()} failed`,
+  );
+}
+
+/** @param {NodeRecord} node */
+function named(node) {
+  return h(
     "p",
     null,
-    h("strong", null, name),
+    h("strong", null, nodeName(node)),
     " ",
     h("span", { class: "id" }, short(node.PeerInfo.ID)),
   );
-  const url = (query = {}) => path(["nodes", node.PeerInfo.ID], query);
-  const act = async (/** @type {string} */ action) => {
-    const { word, done, text, danger } = ACTIONS[action];
-    const answer = await ask({
-      title: `${word} ${name}?`,
-      body: [
-        named,
-        h(
-          "p",
-          { class: "muted" },
-          text,
-          running && action !== "uncordon"
-            ? ` ${plural(running, "execution")} ${running === 1 ? "is" : "are"} there now.`
-            : "",
-        ),
-      ],
-      reason: "Message, for the history",
-      confirm: `${word} the node`,
-      danger,
-      copies: {
-        curl: (Message) => curl("PUT", url(), { body: { Action: action, Message } }),
-        jobctl: (message) => jobctl(["node", action, node.PeerInfo.ID, ...option("--message", message)]),
-      },
-    });
-    if (answer) {
-      await attempt(
-        send("PUT", { Action: action, Message: answer.reason }),
-        `${name} ${done}`,
-        `${name}: ${word.toLowerCase()} failed`,
-      );
-    }
-  };
+}
+
+/** @param {NodeRecord} node @param {Record<string, boolean>} [query] */
+function urlOf(node, query = {}) {
+  return path(["nodes", node.PeerInfo.ID], query);
+}
+
+/** @param {NodeRecord} node @param {number} running @param {Send} send */
+export function nodeActions(node, running, send) {
+  const name = nodeName(node);
   const forget = async () => {
     /** @type {Record<string, boolean>} */
     const now = running ? { now: true } : {};
     const answer = await ask({
       title: `Forget ${name}?`,
       body: [
-        named,
+        named(node),
         h("p", { class: "muted" }, forgetText(running)),
       ],
       confirm: "Forget the node",
       danger: true,
       copies: {
-        curl: () => curl("DELETE", url(now)),
+        curl: () => curl("DELETE", urlOf(node, now)),
         jobctl: () => jobctl(["node", "delete", node.PeerInfo.ID, ...(running ? ["--now"] : [])]),
       },
     });
@@ -117,7 +131,7 @@ export function nodeActions(node, running, send) {
       h("button", {
         type: "button",
         class: ACTIONS[action].danger ? "danger" : action === "approve" ? "primary" : "",
-        onclick: () => void act(action),
+        onclick: () => void actOnNode(action, node, running, send),
       }, `${ACTIONS[action].word}…`)
     ),
     node.Connection !== "CONNECTED"
@@ -130,7 +144,7 @@ export function nodeActions(node, running, send) {
 function forgetText(running) {
   if (!running) return "Its record is removed. It appears again if its agent joins again.";
   const executions = `${plural(running, "execution")} ${running === 1 ? "is" : "are"}`;
-  return `Its record is removed, and its ${executions} given up at once and placed elsewhere. If the machine still runs them, they run twice until it is back.`;
+  return `Its record is removed, and its ${executions} given up immediately and placed elsewhere. If the machine still runs them, they run twice until it is back.`;
 }
 
 /** @param {Promise<void>} work @param {string} done @param {string} failed */

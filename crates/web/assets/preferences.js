@@ -2,10 +2,10 @@
 
 const KEY = "preferences";
 
-/** @typedef {{ scheme: "system" | "light" | "dark", keys: boolean, wrap: boolean, times: boolean }} Preferences */
+/** @typedef {{ scheme: "system" | "light" | "dark", keys: boolean, palette: boolean, wrap: boolean, times: boolean }} Preferences */
 
 /** @type {Preferences} */
-const DEFAULTS = { scheme: "system", keys: true, wrap: true, times: false };
+const DEFAULTS = { scheme: "system", keys: true, palette: true, wrap: true, times: false };
 
 /** @returns {Preferences} */
 function read() {

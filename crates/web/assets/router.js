@@ -1,6 +1,7 @@
 // Maps paths to pages, loads a page's module when it is first needed, and moves focus and title with the route.
 
 import { fill, frame, h } from "./dom.js";
+import { visible } from "./format.js";
 import { failure, loading } from "./notes.js";
 import { session } from "./session.js";
 
@@ -8,6 +9,7 @@ import { session } from "./session.js";
 
 /** @typedef {{ default: (visit: Visit) => Shown }} PageModule */
 /** @typedef {{ pattern: RegExp, names: string[], key: string, load: () => Promise<PageModule> }} Route */
+/** @import { Kept } from "../types.d.ts" */
 
 /** Stands in for every page while the service asks for a token; the URL stays. @type {Route} */
 const SIGN_IN = { pattern: /$^/, names: [], key: "sign-in", load: () => import("./pages/sign-in.js") };
@@ -19,6 +21,12 @@ let current = null;
 let visits = 0;
 let isFirst = true;
 let visited = "";
+/** What each entry of the browser's history keeps while this document lives. @type {Map<number, Kept>} */
+const kept = new Map();
+let entry = 0;
+let entries = 0;
+// How long a page that one comes back to may take to be as long as it was.
+const RESTORE_MS = 4000;
 
 /** @param {string} path such as `/jobs/:id` @param {string} key names the page @param {() => Promise<PageModule>} load */
 export function route(path, key, load) {
@@ -29,16 +37,41 @@ export function route(path, key, load) {
 
 /** @param {string} url a path of this page @param {{ replace?: boolean }} [options] */
 export function go(url, options = {}) {
-  if (options.replace) history.replaceState(null, "", url);
-  else history.pushState(null, "", url);
+  if (options.replace) history.replaceState(history.state, "", url);
+  else {
+    keepScroll();
+    entry = ++entries;
+    history.pushState({ entry }, "", url);
+  }
   void open();
+}
+
+function keepScroll() {
+  const at = kept.get(entry);
+  if (at) at.scroll = scrollY;
+}
+
+/** Scrolls to where the reader was, as soon as the page is long enough again. @param {number} to @param {AbortSignal} signal */
+function restoreScroll(to, signal) {
+  const until = Date.now() + RESTORE_MS;
+  const stop = new AbortController();
+  for (const kind of ["wheel", "pointerdown", "keydown", "touchmove"]) {
+    addEventListener(kind, () => stop.abort(), { signal: AbortSignal.any([stop.signal, signal]) });
+  }
+  const attempt = () => {
+    if (stop.signal.aborted || signal.aborted) return;
+    scrollTo(0, to);
+    if (Math.abs(scrollY - to) > 1 && Date.now() < until) requestAnimationFrame(attempt);
+    else stop.abort();
+  };
+  attempt();
 }
 
 /** Rewrites the query without a new visit, for filters. @param {URLSearchParams} query */
 export function rewriteQuery(query) {
   const text = query.toString();
   visited = location.pathname + (text ? `?${text}` : "");
-  history.replaceState(null, "", visited);
+  history.replaceState(history.state, "", visited);
 }
 
 /** Starts to follow links, the browser's history, and who is signed in. */
@@ -49,7 +82,15 @@ export function startRouter() {
     void open();
   });
   // A jump within the page is no visit.
-  addEventListener("popstate", () => location.pathname + location.search !== visited && void open());
+  addEventListener("popstate", ({ state }) => {
+    if (location.pathname + location.search === visited) return;
+    keepScroll();
+    entry = state?.entry ?? 0;
+    void open(true);
+  });
+  history.scrollRestoration = "manual";
+  entry = entries = Number(history.state?.entry ?? 0);
+  document.addEventListener("click", openRow);
   document.addEventListener("click", (event) => {
     if (
       event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey ||
@@ -91,13 +132,34 @@ function leave() {
   current = null;
 }
 
-async function open() {
+/** A click anywhere on a row opens what the row is about. @param {MouseEvent} event */
+function openRow(event) {
+  if (event.defaultPrevented || event.button || !(event.target instanceof Element)) return;
+  if (event.target.closest("a, button, input, select, textarea, label, summary, pre")) return;
+  const link = event.target.closest("tbody tr:not(.flat)")?.querySelector("a.main");
+  // Who selects text does not mean to leave.
+  if (!(link instanceof HTMLAnchorElement) || !getSelection()?.isCollapsed) return;
+  if (event.metaKey || event.ctrlKey) window.open(link.href, "_blank", "noopener");
+  else link.click();
+}
+
+/** @param {boolean} [isBack] whether the reader comes back to it */
+async function open(isBack = false) {
   const visit = ++visits;
   visited = location.pathname + location.search;
   const found = session.asks ? { route: SIGN_IN, params: {} } : match(location.pathname);
   const query = new URLSearchParams(location.search);
   const left = new AbortController();
-  const asked = { path: location.pathname, params: found?.params ?? {}, query, signal: left.signal };
+  const before = isBack ? kept.get(entry) : undefined;
+  const keeps = { scroll: 0, rows: 0, ...before };
+  kept.set(entry, keeps);
+  const asked = {
+    path: location.pathname,
+    params: found?.params ?? {},
+    query,
+    signal: left.signal,
+    kept: keeps,
+  };
   mark(found?.route.key ?? "");
 
   if (current && found && current.route.key === found.route.key && current.shown.update?.(asked)) {
@@ -106,26 +168,27 @@ async function open() {
   }
   leave();
   const main = frame("main");
-  if (!found) return present({ title: "Not found", element: nothingHere() }, main);
+  if (!found) return present({ title: "Not found", element: nothingHere() }, main, 0, left.signal);
   fill(main, loading());
   try {
     const [page] = await Promise.all([found.route.load(), session.known]);
     if (visit !== visits) return;
     const shown = page.default(asked);
     current = { route: found.route, shown, leave: left };
-    present(shown, main);
+    present(shown, main, keeps.scroll, left.signal);
   } catch (error) {
     if (visit !== visits) return;
     console.error(error);
-    present({ title: "Error", element: failure(error, () => void open()) }, main);
+    present({ title: "Error", element: failure(error, () => void open()) }, main, 0, left.signal);
   }
 }
 
-/** @param {Shown} shown @param {HTMLElement} main */
-function present(shown, main) {
+/** @param {Shown} shown @param {HTMLElement} main @param {number} scroll @param {AbortSignal} signal */
+function present(shown, main, scroll, signal) {
   document.title = titleOf(shown.title);
   fill(main, shown.element);
-  scrollTo(0, 0);
+  if (scroll) restoreScroll(scroll, signal);
+  else scrollTo(0, 0);
   const field = shown.element.querySelector("[autofocus]");
   if (field instanceof HTMLElement) field.focus();
   const moves = !isFirst && !field;
@@ -145,7 +208,7 @@ export function retitle(title) {
 
 /** @param {string} title */
 function titleOf(title) {
-  return `${title} · Job orchestrator`;
+  return `${visible(title)} · Job orchestrator`;
 }
 
 /** @param {string} key */

@@ -1,18 +1,11 @@
-// The search box: any ID goes to its record, any other text to the jobs whose names begin with it.
+// The search box: finds jobs and nodes by any part of a name, an ID or a label, and acts on them.
 
-import { get, path } from "./api.js";
 import { fill, h } from "./dom.js";
-import { kindOfId, nodeName, short } from "./format.js";
-import { icon } from "./icons.js";
 import { go } from "./router.js";
-import { badge, jobLook, nodeLook } from "./state.js";
 
-/** @import { Job, NodeRecord } from "../types.d.ts" */
+/** @import { Hit } from "./search/look-up.js" */
 
 const PAUSE_MS = 150;
-const MOST = 6;
-
-/** @typedef {{ url: string, element: Element[] }} Hit */
 
 export function searchBox() {
   const box = new SearchBox();
@@ -29,8 +22,8 @@ class SearchBox {
     this.input = h("input", {
       type: "search",
       placeholder: "Search",
-      "aria-label": "Search for a job by name, or any record by ID",
-      title: "A job's name, or the ID of a job, an execution or a node",
+      "aria-label": "Search for a job or a node by name, label or ID",
+      title: "Part of a name, an ID or a label. Begin with 'logs', 'stop' or 'drain' to act.",
       autocomplete: "off",
       spellcheck: "false",
       role: "combobox",
@@ -82,8 +75,9 @@ class SearchBox {
     const text = this.input.value.trim();
     if (!text) return this.close();
     try {
-      const found = await lookUp(text, signal);
-      this.#offer(found, found.length ? "" : `Nothing is called '${text}' or begins with it.`);
+      const { lookUp } = await import("./search/look-up.js");
+      const { hits, note } = await lookUp(text, signal);
+      if (!signal.aborted) this.#offer(hits, note);
     } catch (error) {
       if (!signal.aborted) this.#offer([], /** @type {Error} */ (error).message);
     }
@@ -114,7 +108,8 @@ class SearchBox {
   #open(hit) {
     this.close();
     this.input.value = "";
-    go(hit.url);
+    if (hit.url) go(hit.url);
+    else void hit.act?.();
   }
 
   /** @param {number} index */
@@ -144,69 +139,4 @@ class SearchBox {
     this.input.setAttribute("aria-expanded", "true");
     this.#choose(0);
   }
-}
-
-/** @param {string} text @param {AbortSignal} signal @returns {Promise<Hit[]>} */
-async function lookUp(text, signal) {
-  const kind = kindOfId(text);
-  const id = text.toLowerCase();
-  if (kind === "job") {
-    const { Job } = await get(path(["jobs", id]), signal);
-    return [jobHit(Job)];
-  }
-  if (kind === "node") {
-    const { Node } = await get(path(["nodes", id]), signal);
-    return [nodeHit(Node)];
-  }
-  if (kind === "execution") {
-    const { Execution } = await get(path(["executions", id]), signal);
-    return [{
-      url: `/executions/${Execution.ID}`,
-      element: [icon("jobs"), grow(Execution.Name), h("span", { class: "id" }, short(Execution.ID))],
-    }];
-  }
-  const [jobs, nodes] = await Promise.all([
-    get(
-      path(["jobs"], { view: "summary", namespace: "*", name_prefix: text, reverse: true, limit: MOST }),
-      signal,
-    ),
-    get(path(["nodes"], { limit: 1000 }), signal),
-  ]);
-  const named = nodes.Nodes.filter((/** @type {NodeRecord} */ node) => nodeName(node).startsWith(text)).slice(
-    0,
-    3,
-  );
-  const hits = [...jobs.Jobs.map(jobHit), ...named.map(nodeHit)];
-  if (jobs.NextToken) {
-    hits.push({
-      url: `/jobs?name_prefix=${encodeURIComponent(text)}&namespace=*`,
-      element: [icon("jobs"), grow(`All jobs whose names begin with '${text}'`)],
-    });
-  }
-  return hits;
-}
-
-/** @param {Job} job @returns {Hit} */
-function jobHit(job) {
-  return {
-    url: `/jobs/${job.ID}`,
-    element: [badge(jobLook(job.State.StateType)), grow(job.Name), h("span", { class: "id" }, short(job.ID))],
-  };
-}
-
-/** @param {NodeRecord} node @returns {Hit} */
-function nodeHit(node) {
-  return {
-    url: `/nodes/${node.PeerInfo.ID}`,
-    element: [
-      badge(nodeLook(node)),
-      grow(nodeName(node)),
-      h("span", { class: "id" }, short(node.PeerInfo.ID)),
-    ],
-  };
-}
-
-/** @param {string} text */
-function grow(text) {
-  return h("span", { class: "grow" }, text);
 }

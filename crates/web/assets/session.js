@@ -44,7 +44,7 @@ export function accessOf(who) {
   return may(who, "operate") ? "/access/join-tokens" : may(who, "secrets") ? "/access/secrets" : "";
 }
 
-/** Fires `change` when it becomes known who is signed in or that changes, and `begin` when somebody has signed in. */
+/** Fires `change` when it becomes known who is signed in or that changes, and `begin` after a sign-in. */
 class Session extends EventTarget {
   who = LOCAL;
   /** Why a token is asked for. @type {"" | "first" | "ended" | "left"} */
@@ -55,7 +55,7 @@ class Session extends EventTarget {
   #checking = null;
   /** @type {BroadcastChannel | null} */
   #tabs = null;
-  /** What was asked before somebody signed in or out is no longer true. */
+  /** What was asked before a sign-in or sign-out is no longer true. */
   #round = 0;
 
   start() {

@@ -1,4 +1,4 @@
-// The icon, word and tone of every state; the only place that maps the API's states to what is shown.
+// The icon, word and tone of every state; the only place that maps the API's states to what is shown. jobctl has the same words.
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
@@ -33,7 +33,7 @@ const NODES = {
   UNKNOWN: { word: "Unknown", tone: "waiting", icon: "dotted" },
   CONNECTED: { word: "Connected", tone: "completed", icon: "check" },
   DISCONNECTED: { word: "Silent", tone: "attention", icon: "warning" },
-  PENDING: { word: "Wants to join", tone: "attention", icon: "warning" },
+  PENDING: { word: "Pending", tone: "attention", icon: "warning" },
   APPROVED: { word: "Approved", tone: "completed", icon: "check" },
   REJECTED: { word: "Rejected", tone: "waiting", icon: "cross" },
   ELIGIBLE: { word: "Eligible", tone: "completed", icon: "check" },
@@ -41,11 +41,16 @@ const NODES = {
   DRAINING: { word: "Draining", tone: "running", icon: "clock" },
   DRAINED: { word: "Drained", tone: "waiting", icon: "check" },
   HEALTHY: { word: "Healthy", tone: "completed", icon: "check" },
-  BACKING_OFF: { word: "Backing off", tone: "attention", icon: "warning" },
+  BACKING_OFF: { word: "Backing-off", tone: "attention", icon: "warning" },
   PROBING: { word: "Probing", tone: "attention", icon: "warning" },
   STALLED: { word: "Stalled", tone: "attention", icon: "warning" },
   SILENT: { word: "Silent", tone: "attention", icon: "warning" },
 };
+
+/** The words that an event of a job, an execution or a node may say. */
+export const EVENT_WORDS = [
+  ...new Set([JOBS, EXECUTIONS, NODES].flatMap(Object.values).map(({ word }) => word)),
+];
 
 export const JOB_STATES = Object.keys(JOBS);
 export const ENDED_JOBS = ["Completed", "Failed", "Stopped"];
@@ -74,9 +79,7 @@ export function nodeLook(node) {
   if (node.Connection !== "CONNECTED") return nodeWord("SILENT");
   if (node.Eligibility !== "ELIGIBLE") return nodeWord(node.Eligibility);
   if (node.Health.State !== "HEALTHY") return nodeWord(node.Health.State);
-  return node.NodeType === "Requester"
-    ? { ...nodeWord("CONNECTED"), word: "Serving" }
-    : nodeWord("CONNECTED");
+  return nodeWord("CONNECTED");
 }
 
 /** @param {string} state */

@@ -4,7 +4,7 @@ import { followChanges } from "./stream.js";
 
 // A tab that was closed cannot say so; one that has not written for this long is forgotten.
 const FORGET_MS = 90_000;
-// Every tab hears that somebody has signed in, and asks for another stream within this time.
+// Every tab is notified of a sign-in, and asks for another stream within this time.
 const RESTART_MS = 100;
 
 /** @type {Map<MessagePort, number>} */

@@ -33,7 +33,7 @@ pub(crate) fn answer(
 ) -> Response<Bytes> {
     let gzip =
         file.gzip.as_ref().filter(|_| quality(headers, header::ACCEPT_ENCODING, "gzip", "*"));
-    // Each encoding is a representation of its own.
+    // Each encoding is a separate representation.
     let tag = match gzip {
         Some(_) => format!("\"{}-gzip\"", file.digest),
         None => format!("\"{}\"", file.digest),

@@ -1,5 +1,5 @@
 //! Which modules a page needs, read from the modules themselves: a browser that knows all of them
-//! at once need not find one in the other, a round trip each.
+//! in parallel need not find one in the other, a round trip each.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! One style sheet made of all: a browser fetches six files of a server at once, and the first view
-//! waits for every sheet.
+//! One style sheet made of all: a browser fetches six files of a server in parallel, and the first
+//! view waits for every sheet.
 
 use std::collections::BTreeMap;
 

@@ -117,6 +117,12 @@ Deno.test("what the Access page does is copied as commands", () => {
   );
   assertEquals(permissionText(Permissions), "engines: wasm; networks: nothing; publishers: local, s3");
   assertEquals(permissionText({}), "everything");
+  const bounded = { Registries: ["docker.io", "host:5000"], Capabilities: false };
+  assertEquals(
+    namespaceArguments({ Name: "ci", Description: "", Permissions: bounded, Nodes: "" }).join(" "),
+    "namespace put ci --registries docker.io,host:5000 --no-capabilities",
+  );
+  assertEquals(permissionText(bounded), "registries: docker.io, host:5000; no capabilities");
 });
 
 Deno.test("a line of curl takes the token from a variable, where one is asked for", () => {

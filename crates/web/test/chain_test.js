@@ -8,6 +8,7 @@ import { auditArguments, joinTokenArguments, labelsOf } from "../assets/access/l
 
 /** @type {AuditRecord} */
 const FIRST = {
+  Chain: "changes",
   Sequence: 1,
   Time: "2026-01-02T03:04:05.000000000Z",
   User: 'it "名"\n',
@@ -41,6 +42,14 @@ async function chain(length) {
   }
   return records;
 }
+
+Deno.test("a record of one chain does not pass for one of the other", async () => {
+  assertEquals(sealedText({ ...FIRST, Chain: "rest" }), `rest\n${sealedText(FIRST)}`);
+  assertEquals(
+    await faultOf([{ ...FIRST, Chain: "rest" }], false),
+    "record 1 was changed: its hash does not match it",
+  );
+});
 
 Deno.test("an intact chain is intact, whole or in parts", async () => {
   assertEquals(await faultOf([FIRST], true), "");
@@ -78,7 +87,7 @@ Deno.test("join tokens and records of the audit log are arguments of jobctl", ()
     ...["node", "token", "--ttl", "24h", "--uses", "3", "--label", "zone=a", "--for", "n-1"],
     ...["--max-cpu", "1.5", "--max-memory", "64GB"],
   ]);
-  assertEquals(auditArguments({ user: "night shift", operation: "", since: "1h" }, 100), [
+  assertEquals(auditArguments({ chain: "", user: "night shift", operation: "", since: "1h" }, 100), [
     ...["audit", "list", "--user", "night shift", "--since", "1h", "--limit", "100"],
   ]);
 });

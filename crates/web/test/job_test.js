@@ -24,6 +24,7 @@ function event(id, previous, next, at) {
   return /** @type {any} */ ({
     ExecutionID: id,
     ExecutionState: { Previous: previous, New: next },
+    Comment: "told to run",
     Time: new Date(AT + at).toISOString(),
   });
 }
@@ -42,6 +43,7 @@ Deno.test("a slot has its attempts in order, each with its phases", () => {
     event("e-2", 2, 3, 520),
     event("e-2", 3, 5, 530),
     event("e-3", 2, 3, 50),
+    { ...event("e-3", 3, 3, 60), Comment: "pulling busybox: 1.2 of 4 MB" },
   ]);
   const relative = found.map((slot) =>
     slot.attempts.map((attempt) =>
@@ -50,8 +52,8 @@ Deno.test("a slot has its attempts in order, each with its phases", () => {
   );
   assertEquals(relative, [
     [
-      [["offered", 0, 100], ["fetching", 100, 200], ["running", 200, 400]],
-      [["offered", 500, 520], ["fetching", 520, 530], ["running", 530, 0]],
+      [["offered", 0, 100], ["preparing", 100, 200], ["running", 200, 400]],
+      [["offered", 500, 520], ["preparing", 520, 530], ["running", 530, 0]],
     ],
     [[["offered", 0, 50], ["fetching", 50, 0]]],
   ]);
@@ -105,7 +107,7 @@ Deno.test("of a node's states the one that needs someone comes first", () => {
     look({ Connection: "DISCONNECTED", Eligibility: "CORDONED" }),
     look({ Eligibility: "DRAINING" }),
     look({ Health: { State: "BACKING_OFF" } }),
-  ], ["Connected", "Wants to join", "Silent", "Draining", "Backing off"]);
+  ], ["Connected", "Pending", "Silent", "Draining", "Backing-off"]);
 });
 
 Deno.test("executions end in every state but the four that lead to the run", () => {

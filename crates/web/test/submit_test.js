@@ -19,6 +19,23 @@ Deno.test("what a field writes it also reads", () => {
   assertEquals(fromText("4", "number"), 4);
   assertEquals(fromText("many", "number"), "many");
   assertEquals(fromText("zone=a", "constraints"), [{ Key: "zone", Operator: "=", Values: ["a"] }]);
+  const test = (/** @type {string} */ line) => fromText(line, "constraints")[0];
+  assertEquals(test("zone ~~ a"), { Key: "zone", Operator: "~~", Values: ["a"] });
+  assertEquals(test("zone like a"), { Key: "zone", Operator: "like", Values: ["a"] });
+  assertEquals(test("zone=~a"), { Key: "zone", Operator: "=~", Values: ["a"] });
+  assertEquals(test("zone in (a, b)"), { Key: "zone", Operator: "in", Values: ["a", "b"] });
+  assertEquals(test("zone != a"), { Key: "zone", Operator: "!=", Values: ["a"] });
+  assertEquals(test('zone in "a,b", c'), { Key: "zone", Operator: "in", Values: ["a,b", "c"] });
+  for (const line of ['zone in "a,b",c', 'zone = "say ""hi"""']) {
+    assertEquals(toText(fromText(line, "constraints"), "constraints"), line);
+  }
+  assertEquals(test("cores>4"), { Key: "cores", Operator: "gt", Values: ["4"] });
+  assertEquals(test("gpu"), { Key: "gpu", Operator: "exists", Values: [] });
+  assertEquals(test("!old"), { Key: "old", Operator: "!", Values: [] });
+  // A line without '=' is refused by the service, not emptied.
+  assertEquals(fromText("A=1\nnokey", "pairs"), { A: "1", nokey: false });
+  assertEquals(toText(fromText("A=1\nnokey", "pairs"), "pairs"), "A=1\nnokey");
+  assertEquals(fromText("empty=", "pairs"), { empty: "" });
 });
 
 Deno.test("an emptied field takes its empty containers with it", () => {

@@ -1,9 +1,9 @@
 // Times, quantities, names and IDs as people read them.
 
 import { assertEquals } from "./assert.js";
-import { bytes, cores, kindOfId, plural, quoted, short, slotOf } from "../assets/format.js";
+import { bytes, cores, kindOfId, plural, quoted, short, slotOf, visible } from "../assets/format.js";
 import { ratio } from "../assets/elements/bar.js";
-import { spanOf } from "../assets/elements/chart.js";
+import { spanOf } from "../assets/elements/load.js";
 import { ago, duration, millis, moment } from "../assets/time.js";
 
 Deno.test("durations have their two largest units", () => {
@@ -96,4 +96,10 @@ Deno.test("the chart of the load spans the samples that there are", () => {
   assertEquals(span(10, 20), 60_000);
   assertEquals(span(10, 300, 610), 600_000);
   assertEquals(span(10, 7200), 3_600_000);
+});
+
+Deno.test("text of others cannot look like another text", () => {
+  assertEquals(visible("\u202etxt.exe"), "\\u{202e}txt.exe");
+  assertEquals(visible("a\u061c\u200e\u2029\u2066b"), "a\\u{061c}\\u{200e}\\u{2029}\\u{2066}b");
+  assertEquals(visible("größer שלום 👩\u200d👩"), "größer שלום 👩\u200d👩");
 });

@@ -17,12 +17,27 @@ use super::{
 };
 use crate::boot::Now;
 
+/// Whether a message says that already: something has too much, perhaps with another amount, or the
+/// container is gone, and how its process ended.
+fn is_told(told: &str, message: &str) -> bool {
+    let what = |text: &str| text.split(" has ").next().map(ToOwned::to_owned);
+    told.starts_with(message) || (message.contains(" has ") && what(told) == what(message))
+}
+
 // === impl Execution: endings ===
 
 impl Execution {
     /// Running, Stopping => Collecting.
     pub(super) fn exited(&mut self, exit: &Exit, now: Now) -> Vec<Effect> {
         let verdict = match &self.phase {
+            // It ran into its timeout while the agent was away, and was removed then.
+            Phase::Running { started_at, boot_id }
+                if exit.is_removed
+                    && !boot_id.differs_from(now.boot_id)
+                    && self.deadline(*started_at).is_some_and(|deadline| deadline <= now.time) =>
+            {
+                Verdict::of_stop(&StopReason::ExecutionTimeout, exit, &self.work)
+            }
             Phase::Running { boot_id, .. } => {
                 Verdict::of_exit(exit, Outage::of(exit, *boot_id, now.boot_id), &self.work)
             }
@@ -38,7 +53,8 @@ impl Execution {
         self.ended_with(verdict)
     }
 
-    /// Running, Stopping => Collecting. Nobody saw how the process ended, but why it had to is known.
+    /// Running, Stopping => Collecting. How the process ended is unknown, but why it had to is
+    /// known.
     fn ended_unseen(&mut self, reason: &StopReason) -> Vec<Effect> {
         let exit = Exit { code: NO_EXIT_CODE, ..Exit::default() };
         self.ended_with(Verdict::of_stop(reason, &exit, &self.work))
@@ -48,7 +64,7 @@ impl Execution {
         let exit_code = verdict.exit_code;
         self.phase = Phase::Collecting { verdict };
         let collect = Effect::Collect { exit_code };
-        // Otherwise the end follows at once.
+        // Otherwise the end follows immediately.
         if self.leaves_results() {
             vec![self.report_process_ended(), collect]
         } else {
@@ -62,11 +78,10 @@ impl Execution {
         let mut verdict = verdict.clone();
         let message = verdict.message.clone();
         let mut notes = collected.notes;
-        if let Some(Failure { cause, message }) = collected.spoilt {
-            // A run that was stopped for the same reason has already reported it.
-            if verdict.message != message {
-                notes.insert(0, verdict.spoilt(cause, message));
-            }
+        // A run that was stopped or removed has already reported it.
+        let spoilt = collected.spoilt.filter(|it| !is_told(&verdict.message, &it.message));
+        if let Some(failure) = spoilt {
+            notes.insert(0, verdict.spoilt(failure));
         }
         let (published, unpublished) = match collected.publishing {
             Publishing::NotAsked => (None, false),
@@ -79,13 +94,19 @@ impl Execution {
         let told = [message].into_iter().filter(|told| !told.is_empty()).chain(notes);
         let mut message = told.collect::<Vec<_>>().join("; ");
         cut_message(&mut message);
-        let outcome =
-            Outcome { cause: verdict.cause, exit_code: Some(verdict.exit_code), published };
+        let outcome = Outcome {
+            cause: verdict.cause,
+            confirmed: verdict.confirmed,
+            exit_code: Some(verdict.exit_code),
+            published,
+            ..Outcome::default()
+        };
         self.phase = Phase::Done {
             state: verdict.state,
             message: message.clone(),
             finished_at: now,
             unpublished,
+            kept_bytes: collected.kept_bytes,
             outcome: Some(Box::new(outcome.clone())),
         };
         let usage = collected.usage.map(|usage| verdict.complete(usage, &self.work));
@@ -99,6 +120,7 @@ impl Execution {
             run_output: Some(output),
             tail: collected.tail.filter(|_| has_failed),
             usage,
+            curve: collected.curve,
             ..outcome.told_in(self.next_report(verdict.state, &message))
         };
         vec![Effect::Report(Box::new(report)), Effect::Discard]
@@ -119,7 +141,7 @@ impl Execution {
             }
             // It ran into its timeout while the agent was away.
             Phase::Running { started_at, .. }
-                if failure.cause == FailureCause::Node
+                if matches!(failure.cause, FailureCause::Node | FailureCause::Refused)
                     && self.deadline(*started_at).is_some_and(|deadline| deadline <= now.time) =>
             {
                 return self.ended_unseen(&StopReason::ExecutionTimeout);
@@ -135,9 +157,43 @@ impl Execution {
             }
             Phase::Preparing | Phase::Starting { .. } | Phase::Running { .. } => {}
         }
-        let Failure { cause, message } = failure;
-        let outcome = Outcome { cause, exit_code: Some(NO_EXIT_CODE), published: None };
+        let Failure { cause, definite, message, confirmed } = failure;
+        let exit_code = Some(NO_EXIT_CODE);
+        let outcome = Outcome { cause, confirmed, definite, exit_code, ..Outcome::default() };
         let mut report = self.finish(ComputeState::Failed, &message, now.time, Some(outcome));
+        if let Some(output) = &mut report.run_output {
+            output.runner_error = message;
+        }
+        vec![Effect::Report(Box::new(report)), Effect::Discard]
+    }
+
+    /// Any phase under way => Done: the agent ended while it handled this execution alone.
+    pub(crate) fn give_up(&mut self, ends: usize, now: Timestamp) -> Vec<Effect> {
+        let exit_code = match &self.phase {
+            Phase::Withdrawing { message }
+            | Phase::Overtaken { message }
+            | Phase::Stopping { reason: StopReason::NoLongerWanted { message } } => {
+                let message = message.clone();
+                return self.cancelled(&message, now);
+            }
+            Phase::Accepted | Phase::Done { .. } => return Vec::new(),
+            Phase::Collecting { verdict } => verdict.exit_code,
+            Phase::Preparing
+            | Phase::Starting { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. } => NO_EXIT_CODE,
+        };
+        let message = format!(
+            "its node's agent ended {ends} times within ten minutes, the last time while it handled \
+             nothing but this execution"
+        );
+        let outcome = Outcome {
+            cause: FailureCause::Node,
+            exit_code: Some(exit_code),
+            ended_agent: true,
+            ..Outcome::default()
+        };
+        let mut report = self.finish(ComputeState::Failed, &message, now, Some(outcome));
         if let Some(output) = &mut report.run_output {
             output.runner_error = message;
         }
@@ -162,6 +218,7 @@ impl Execution {
             message: message.to_owned(),
             finished_at: now,
             unpublished: false,
+            kept_bytes: None,
             outcome: outcome.clone().map(Box::new),
         };
         let report = self.next_report(state, message);

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use api_types::Timestamp;
+use api_types::curve::UsageCurve;
 use api_types::execution::{DesiredState, PublishedResult, RunOutput};
 use api_types::log::OutputTail;
 use api_types::protocol::{FailureCause, Report, cut_message};
@@ -26,8 +27,10 @@ pub enum Event {
     Prepared,
     Started {
         at: Timestamp,
+        /// What the user should know although it has started.
+        remark: Option<String>,
     },
-    /// The engine could not be reached, and nobody wants the start any more. Its process may run
+    /// The engine could not be reached, and the start is no longer wanted. Its process may run
     /// nevertheless.
     StartGivenUp,
     TimedOut,
@@ -52,6 +55,12 @@ pub struct Exit {
     /// The engine could not be reached after it last showed the process running.
     #[serde(default)]
     pub engine_away: bool,
+    /// Someone other than the agent removed the process together with its container.
+    #[serde(default)]
+    pub is_removed: bool,
+    /// What may explain a failure.
+    #[serde(default)]
+    pub remark: Option<String>,
 }
 
 /// What the agent kept of a run.
@@ -62,7 +71,11 @@ pub struct Collected {
     /// The end of the output, if the report is to carry it.
     pub tail: Option<OutputTail>,
     pub usage: Option<Usage>,
+    /// What it used over time.
+    pub curve: Option<UsageCurve>,
     pub publishing: Publishing,
+    /// Bytes of output and results that stay on the node; none if unknown.
+    pub kept_bytes: Option<u64>,
     /// Notes for the user, such as a result path that does not exist.
     pub notes: Vec<String>,
     /// Why the run failed although its process succeeded: its output exceeds its limit, or the
@@ -83,8 +96,14 @@ pub enum Publishing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub cause: FailureCause,
+    /// Of a fetch: the server says that it does not exist or is not allowed.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub definite: bool,
     /// What failed and what to do next, in words for the user.
     pub message: String,
+    /// With the cause `Node`: a probe of this node failed as well.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub confirmed: bool,
 }
 
 /// What to do once the ledger has committed this execution's new state; `Prepare` need not wait
@@ -119,7 +138,10 @@ impl Event {
         match self {
             Self::Progress { message } => cut_message(message),
             Self::Overfull(failure) | Self::Failed(failure) => cut_message(&mut failure.message),
-            Self::Exited(exit) => exit.fault.iter_mut().for_each(cut_message),
+            Self::Exited(exit) => {
+                exit.fault.iter_mut().chain(&mut exit.remark).for_each(cut_message);
+            }
+            Self::Started { remark, .. } => remark.iter_mut().for_each(cut_message),
             Self::Collected(collected) => {
                 collected.notes.iter_mut().for_each(cut_message);
                 if let Some(failure) = &mut collected.spoilt {
@@ -129,11 +151,7 @@ impl Event {
                     cut_message(&mut failure.message);
                 }
             }
-            Self::Desired { .. }
-            | Self::Prepared
-            | Self::Started { .. }
-            | Self::StartGivenUp
-            | Self::TimedOut => {}
+            Self::Desired { .. } | Self::Prepared | Self::StartGivenUp | Self::TimedOut => {}
         }
     }
 }
@@ -142,21 +160,42 @@ impl Event {
 
 impl Failure {
     pub fn node(message: impl Into<String>) -> Self {
-        Self { cause: FailureCause::Node, message: message.into() }
+        Self::of(FailureCause::Node, message)
     }
 
     /// An image, a module or an input cannot be had: no fault of the node.
     pub fn fetch(message: impl Into<String>) -> Self {
-        Self { cause: FailureCause::Fetch, message: message.into() }
+        Self::of(FailureCause::Fetch, message)
     }
 
     /// What the task names does not exist.
     pub fn missing(message: impl Into<String>) -> Self {
-        Self { cause: FailureCause::Missing, message: message.into() }
+        Self::of(FailureCause::Missing, message)
     }
 
     pub fn task(message: impl Into<String>) -> Self {
-        Self { cause: FailureCause::Task, message: message.into() }
+        Self::of(FailureCause::Task, message)
+    }
+
+    /// This node does not take something that the task names. A probe tells whether the node is at
+    /// fault, before it is reported.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::of(FailureCause::Refused, message)
+    }
+
+    /// No probe has confirmed it.
+    pub fn of(cause: FailureCause, message: impl Into<String>) -> Self {
+        Self { cause, definite: false, message: message.into(), confirmed: false }
+    }
+
+    /// The node's, as a probe has shown.
+    pub fn confirmed(message: impl Into<String>) -> Self {
+        Self { confirmed: true, ..Self::node(message) }
+    }
+
+    /// A server says that what is to be fetched does not exist or is not allowed.
+    pub fn definite(message: impl Into<String>) -> Self {
+        Self { definite: true, ..Self::fetch(message) }
     }
 }
 

@@ -8,7 +8,8 @@ use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::protocol::{FailureCause, Report};
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Verdict};
+use super::event::Failure;
+use super::verdict::Verdict;
 use crate::boot::BootId;
 
 /// The part that the ledger keeps.
@@ -46,6 +47,10 @@ pub enum Phase {
         /// Whether its results are here alone, because they could not be published.
         #[serde(default)]
         unpublished: bool,
+        /// Bytes of output and results that it keeps on the node. None if unknown, as in ledgers of
+        /// releases that did not note them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept_bytes: Option<u64>,
         /// For an orchestrator that has lost the report. None where the state says it all, and in
         /// ledgers of releases that did not keep it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,25 +58,40 @@ pub enum Phase {
     },
 }
 
-/// What the last report says besides the state, its message and what the task printed.
+/// What the last report says in addition to the state, its message and what the task printed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub cause: FailureCause,
+    /// With the cause `Node`: a probe of this node failed as well.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub confirmed: bool,
+    /// With the cause `Fetch`: another try will hear the same.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub definite: bool,
     /// None of an offer that was declined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<PublishedResult>,
+    /// The agent ended while it handled this execution alone.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ended_agent: bool,
 }
 
 // === impl Outcome ===
 
 impl Outcome {
     pub(super) fn told_in(self, report: Report) -> Report {
-        let Self { cause, exit_code, published } = self;
+        let Self { cause, confirmed, definite, exit_code, published, ended_agent } = self;
         let run_output = exit_code.map(|exit_code| RunOutput { exit_code, ..RunOutput::default() });
-        Report { cause, run_output, published_result: published, ..report }
+        let published_result = published;
+        Report { cause, confirmed, definite, ended_agent, run_output, published_result, ..report }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Why the agent stops a running task.
@@ -85,11 +105,40 @@ pub enum StopReason {
     Overfull(Failure),
 }
 
+/// What a finished execution still has on the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remains {
+    pub finished_at: Timestamp,
+    /// Whether its results are here alone, because they could not be published.
+    pub unpublished: bool,
+    /// Bytes of output and results; 0 if unknown.
+    pub kept_bytes: u64,
+}
+
 // === impl Phase ===
 
 impl Phase {
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done { .. })
+    }
+
+    /// What is left of a finished execution; `None` before its end.
+    pub fn remains(&self) -> Option<Remains> {
+        match *self {
+            Self::Done { finished_at, unpublished, kept_bytes, .. } => Some(Remains {
+                finished_at,
+                unpublished,
+                kept_bytes: kept_bytes.unwrap_or_default(),
+            }),
+            Self::Accepted
+            | Self::Preparing
+            | Self::Withdrawing { .. }
+            | Self::Starting { .. }
+            | Self::Overtaken { .. }
+            | Self::Running { .. }
+            | Self::Stopping { .. }
+            | Self::Collecting { .. } => None,
+        }
     }
 
     /// Whether its process runs, or may yet: it then holds CPU, memory and GPUs.

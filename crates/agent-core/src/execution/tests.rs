@@ -37,9 +37,11 @@ fn accepted(execution_timeout: u64) -> Execution {
 
 fn running() -> Execution {
     let mut execution = accepted(0);
-    for event in
-        [desired(DesiredState::Running, ""), Event::Prepared, Event::Started { at: NOW.time }]
-    {
+    for event in [
+        desired(DesiredState::Running, ""),
+        Event::Prepared,
+        Event::Started { at: NOW.time, remark: None },
+    ] {
         execution.handle(event, NOW);
     }
     execution
@@ -66,7 +68,7 @@ fn split(effects: Vec<Effect>) -> (Report, Vec<Effect>) {
             other => rest.push(other),
         }
     }
-    assert_eq!(reports.len(), 1, "{reports:?} besides {rest:?}");
+    assert_eq!(reports.len(), 1, "{reports:?} and {rest:?}");
     (reports.remove(0), rest)
 }
 
@@ -83,7 +85,7 @@ fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
     assert_eq!(execution.handle(Event::Prepared, NOW), [Effect::Start]);
     let started = plain(2, ComputeState::BidAccepted, "");
     assert_eq!(
-        execution.handle(Event::Started { at: NOW.time }, NOW),
+        execution.handle(Event::Started { at: NOW.time, remark: None }, NOW),
         [Effect::Report(Box::new(started)), Effect::Watch { deadline: None }]
     );
     assert_eq!(execution.handle(exited(0), NOW), [Effect::Collect { exit_code: 0 }]);
@@ -195,7 +197,7 @@ fn a_task_beyond_its_timeout_is_stopped_and_fails() {
     let mut execution = accepted(5);
     execution.handle(desired(DesiredState::Running, ""), NOW);
     execution.handle(Event::Prepared, NOW);
-    let (_, rest) = split(execution.handle(Event::Started { at: NOW.time }, NOW));
+    let (_, rest) = split(execution.handle(Event::Started { at: NOW.time, remark: None }, NOW));
     assert_eq!(rest, [Effect::Watch { deadline: Some(Timestamp(6_000_000_000)) }]);
     assert_eq!(execution.handle(Event::TimedOut, NOW), [Effect::Stop]);
     assert_eq!(execution.handle(Event::TimedOut, NOW), []);
@@ -267,7 +269,8 @@ fn a_stop_during_the_start_stops_the_started_task() {
     execution.handle(desired(DesiredState::Running, ""), NOW);
     execution.handle(Event::Prepared, NOW);
     assert_eq!(execution.handle(stopped(), NOW), [Effect::Cancel]);
-    let (report, rest) = split(execution.handle(Event::Started { at: NOW.time }, NOW));
+    let (report, rest) =
+        split(execution.handle(Event::Started { at: NOW.time, remark: None }, NOW));
     assert_eq!(report, plain(2, ComputeState::BidAccepted, ""));
     assert_eq!(rest, [Effect::Stop, Effect::Watch { deadline: None }]);
     assert_eq!(execution.handle(exited(143), NOW), [Effect::Collect { exit_code: 143 }]);
@@ -375,10 +378,14 @@ fn a_phase_reads_back_from_the_ledger() {
             message: "exit code 3".to_owned(),
             finished_at: NOW.time,
             unpublished: true,
+            kept_bytes: Some(7),
             outcome: Some(Box::new(Outcome {
+                definite: false,
                 cause: FailureCause::Publish,
+                confirmed: false,
                 exit_code: Some(3),
                 published: None,
+                ended_agent: false,
             })),
         },
     ] {

@@ -4,13 +4,15 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 
-use api_types::execution::ComputeState;
+use api_types::engine::EngineType;
+use api_types::execution::{ComputeState, NO_EXIT_CODE};
 use api_types::protocol::{FailureCause, Work};
 use api_types::quantity::Bytes;
 use api_types::usage::Usage;
 use serde::{Deserialize, Serialize};
 
-use super::{Exit, Failure, NO_EXIT_CODE, StopReason};
+use super::event::{Exit, Failure};
+use super::phase::StopReason;
 use crate::boot::BootId;
 
 /// The outcome of a run, kept until its output and results are collected.
@@ -19,6 +21,9 @@ pub struct Verdict {
     pub state: ComputeState,
     /// Whether the task or the node caused the failure, when the state is `Failed`.
     pub cause: FailureCause,
+    /// With the cause `Node`: a probe of this node failed as well.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub confirmed: bool,
     pub message: String,
     /// Empty when the exit code is the whole explanation.
     pub runner_error: String,
@@ -28,11 +33,12 @@ pub struct Verdict {
     pub out_of_memory: bool,
 }
 
-/// What a process may have ended with, when nobody asked it to.
+/// How a process may have ended that was not asked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outage {
     Machine,
     Engine,
+    Removal,
 }
 
 // === impl Outage ===
@@ -42,6 +48,8 @@ impl Outage {
     pub(super) fn of(exit: &Exit, noted: BootId, present: BootId) -> Option<Self> {
         if noted.differs_from(present) {
             Some(Self::Machine)
+        } else if exit.is_removed {
+            Some(Self::Removal)
         } else if exit.engine_away {
             Some(Self::Engine)
         } else {
@@ -55,6 +63,7 @@ impl core::fmt::Display for Outage {
         f.write_str(match self {
             Self::Machine => "its machine restarted while it ran",
             Self::Engine => "the Docker Engine was restarted or unreachable while it ran",
+            Self::Removal => "its container was removed by someone else",
         })
     }
 }
@@ -62,21 +71,26 @@ impl core::fmt::Display for Outage {
 // === impl Verdict ===
 
 impl Verdict {
-    /// Nobody asked the process to end.
+    /// The process was not asked to end.
     pub(super) fn of_exit(exit: &Exit, outage: Option<Outage>, work: &Work) -> Self {
         match outage {
-            // A success needs no second run, whatever happened meanwhile.
+            // A success needs no second run, whatever else happened.
             Some(outage) if exit.code != 0 => Self::of_outage(outage, exit),
             Some(_) | None => Self::of_own_end(exit, work),
         }
     }
 
-    /// The process ended with its machine or its engine. Its exit code is that of the outage.
+    /// The process ended with its machine, its engine or its container. Its exit code is that of the
+    /// outage.
     fn of_outage(outage: Outage, exit: &Exit) -> Self {
-        let message = format!("{outage}; its process ended with exit code {}", exit.code);
+        let message = match exit.code {
+            NO_EXIT_CODE => format!("{outage}"),
+            code => format!("{outage}; its process ended with exit code {code}"),
+        };
         Self {
             state: ComputeState::Failed,
             cause: FailureCause::Node,
+            confirmed: false,
             runner_error: message.clone(),
             message,
             exit_code: NO_EXIT_CODE,
@@ -85,43 +99,50 @@ impl Verdict {
     }
 
     fn of_own_end(exit: &Exit, work: &Work) -> Self {
-        let Exit { code, out_of_memory, ref fault, engine_away: _ } = *exit;
+        let Exit { code, out_of_memory, ref fault, ref remark, engine_away: _, is_removed: _ } =
+            *exit;
         let (state, cause) = match code {
             0 => (ComputeState::Completed, FailureCause::Task),
             _ => (ComputeState::Failed, FailureCause::Task),
         };
-        // A task that continued after one of its processes was killed, and then succeeded, is
-        // fine.
         let (message, runner_error) = match code {
+            // It succeeded by its own account, which may be of a part of its work.
+            0 if out_of_memory => (killed_in_part(work.resources.memory), String::new()),
             0 => (String::new(), String::new()),
             _ if out_of_memory => {
                 let message = out_of_memory_message(work.resources.memory, fault.as_deref());
                 (message.clone(), message)
             }
             _ if let Some(fault) = fault => (fault.clone(), fault.clone()),
-            _ => (format!("exit code {code}"), String::new()),
+            _ => {
+                let message = exit_message(code, work.task.engine.engine_type);
+                match remark {
+                    Some(remark) => (format!("{message}; {remark}"), remark.clone()),
+                    None => (message, String::new()),
+                }
+            }
         };
-        Self { state, cause, message, runner_error, exit_code: code, out_of_memory }
+        let confirmed = false;
+        Self { state, cause, confirmed, message, runner_error, exit_code: code, out_of_memory }
     }
 
     /// The agent stopped the process.
     pub(super) fn of_stop(reason: &StopReason, exit: &Exit, work: &Work) -> Self {
-        let (state, cause, message) = match reason {
+        let (state, Failure { cause, message, confirmed, .. }) = match reason {
             StopReason::NoLongerWanted { message } => {
-                (ComputeState::Cancelled, FailureCause::Task, message.clone())
+                (ComputeState::Cancelled, Failure::task(message.clone()))
             }
             StopReason::ExecutionTimeout => {
                 let limit = work.task.timeouts.execution_timeout;
                 let message = format!("execution timeout: still running after {limit} s");
-                (ComputeState::Failed, FailureCause::Timeout, message)
+                (ComputeState::Failed, Failure::of(FailureCause::Timeout, message))
             }
-            StopReason::Overfull(Failure { cause, message }) => {
-                (ComputeState::Failed, *cause, message.clone())
-            }
+            StopReason::Overfull(failure) => (ComputeState::Failed, failure.clone()),
         };
         Self {
             state,
             cause,
+            confirmed,
             runner_error: message.clone(),
             message,
             exit_code: exit.code,
@@ -129,7 +150,7 @@ impl Verdict {
         }
     }
 
-    /// A task that ran out of memory has used all of its own, also where that went too quickly to be
+    /// A task that ran out of memory has used all it had, also where that went too quickly to be
     /// measured.
     pub(super) fn complete(&self, measured: Usage, work: &Work) -> Usage {
         let limit = if self.out_of_memory { work.resources.memory } else { 0 };
@@ -141,7 +162,7 @@ impl Verdict {
         let message = format!("the results could not be published: {}", failure.message);
         let cause = match failure.cause {
             // Its disk could not even hold the archive: another node may have room.
-            FailureCause::Node => FailureCause::Node,
+            FailureCause::Node | FailureCause::Refused => FailureCause::Node,
             FailureCause::Task
             | FailureCause::Timeout
             | FailureCause::Fetch
@@ -149,17 +170,64 @@ impl Verdict {
             | FailureCause::Room
             | FailureCause::Publish => FailureCause::Publish,
         };
-        self.spoilt(cause, message)
+        self.spoilt(Failure { cause, message, ..failure })
     }
 
     /// Fails a run that succeeded for this reason; returns the message for the user.
-    pub(super) fn spoilt(&mut self, cause: FailureCause, message: String) -> String {
+    pub(super) fn spoilt(&mut self, failure: Failure) -> String {
+        let Failure { cause, message, confirmed, .. } = failure;
         if self.state == ComputeState::Completed {
             self.state = ComputeState::Failed;
-            self.cause = cause;
+            (self.cause, self.confirmed) = (cause, confirmed);
             self.runner_error.clone_from(&message);
         }
         message
+    }
+}
+
+/// `exit code 137 (SIGKILL)`. What a shell and the Docker Engine mean by a code; a module's own codes
+/// mean what it likes.
+fn exit_message(code: i32, engine: EngineType) -> String {
+    let meaning = match engine {
+        EngineType::Docker => meaning(code),
+        EngineType::Wasm | EngineType::Noop => None,
+    };
+    match meaning {
+        Some(meaning) => format!("exit code {code} ({meaning})"),
+        None => format!("exit code {code}"),
+    }
+}
+
+const fn meaning(code: i32) -> Option<&'static str> {
+    Some(match code {
+        126 => "not executable",
+        127 => "command not found",
+        129 => "SIGHUP",
+        130 => "SIGINT",
+        131 => "SIGQUIT",
+        132 => "SIGILL",
+        134 => "SIGABRT",
+        135 => "SIGBUS",
+        136 => "SIGFPE",
+        137 => "SIGKILL",
+        139 => "SIGSEGV",
+        141 => "SIGPIPE",
+        142 => "SIGALRM",
+        143 => "SIGTERM",
+        _ => return None,
+    })
+}
+
+/// Of a task that went on after one of its processes was killed.
+fn killed_in_part(limit: u64) -> String {
+    match limit {
+        0 => "completed, but the kernel killed one of its processes: its machine ran out of memory"
+            .to_owned(),
+        limit => format!(
+            "completed, but one of its processes was killed for using more than the {} of memory, \
+             the limit in Resources.Memory",
+            Bytes(limit)
+        ),
     }
 }
 

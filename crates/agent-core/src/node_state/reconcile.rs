@@ -40,6 +40,7 @@ mod tests {
             message: String::new(),
             finished_at: Timestamp(1),
             unpublished: false,
+            kept_bytes: None,
             outcome: None,
         };
         let running = Phase::Running { started_at: Timestamp(1), boot_id: BootId::UNKNOWN };

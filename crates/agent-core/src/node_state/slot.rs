@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use api_types::{ExecutionId, Timestamp};
 
-use crate::execution::{Execution, Phase};
+use crate::execution::Execution;
 
 pub(super) struct Slot {
     pub(super) execution: Execution,
@@ -31,17 +31,8 @@ impl Slot {
     }
 
     pub(super) fn finished_key(&self) -> (Timestamp, ExecutionId) {
-        let finished_at = match self.execution.phase {
-            Phase::Done { finished_at, .. } => finished_at,
-            Phase::Accepted
-            | Phase::Preparing
-            | Phase::Withdrawing { .. }
-            | Phase::Starting { .. }
-            | Phase::Overtaken { .. }
-            | Phase::Running { .. }
-            | Phase::Stopping { .. }
-            | Phase::Collecting { .. } => Timestamp::ZERO,
-        };
+        let remains = self.execution.phase.remains();
+        let finished_at = remains.map_or(Timestamp::ZERO, |remains| remains.finished_at);
         (finished_at, self.execution.id)
     }
 }

@@ -1,7 +1,9 @@
 //! The writes of each turn, and the effect of a crash before them.
 
 use alloc::vec;
+use core::time::Duration;
 
+use api_types::quantity::Resources;
 use api_types::testing::{execution_id, plain_work};
 
 use super::*;
@@ -19,8 +21,8 @@ struct Node {
 impl Node {
     fn of(ledger: Contents) -> Self {
         let capacity = Resources { cpu_millis: 4000, memory_bytes: 1 << 40, ..Resources::ZERO };
-        let core =
-            NodeState::restore(&ledger, Limits { capacity, retain: Duration::from_secs(60) });
+        let limits = Limits { capacity, retain: Duration::from_secs(60), retain_bytes: u64::MAX };
+        let core = NodeState::restore(&ledger, limits);
         Self { core, ledger }
     }
 
@@ -83,7 +85,9 @@ fn an_execution_ordered_to_run_before_a_crash_is_ordered_again_or_leaves_nothing
         node.crashed()
     };
     let mut node = crashed();
-    let snapshot = Input::Snapshot(NOW.time, vec![assignment(DesiredState::Running)]);
+    let known = ComputeState::AskForBidAccepted;
+    let wanted = Assignment { compute_state: known, ..assignment(DesiredState::Running) };
+    let snapshot = Input::Snapshot(NOW.time, vec![wanted]);
     assert_eq!(node.take(snapshot, false), ("Accepted", vec![Effect::Prepare]));
 
     let mut node = crashed();
@@ -103,7 +107,11 @@ fn what_a_process_held_is_free_when_it_has_ended_and_the_disk_when_its_results_a
         ..assignment(DesiredState::Running)
     };
     node.core.limits.capacity.gpus = 1;
-    let steps = [Event::Prepared, Event::Started { at: NOW.time }, Event::Exited(Exit::default())];
+    let steps = [
+        Event::Prepared,
+        Event::Started { at: NOW.time, remark: None },
+        Event::Exited(Exit::default()),
+    ];
     node.take(Input::Change(Box::new(offer)), true);
     let (before, free_gpus) = (node.core.usage().used, node.core.free_gpus(1));
     assert!(before.disk_bytes == 1000 && before.gpus == 1 && free_gpus.is_err(), "{before:?}");
@@ -147,7 +155,8 @@ fn a_finished_execution_keeps_no_specification() {
 fn finish(node: &mut Node, number: u128, end: Collected, now: Timestamp) {
     let id = execution_id(number);
     let assignment = Assignment { execution_id: id, ..assignment(DesiredState::Running) };
-    let steps = [Event::Prepared, Event::Started { at: now }, Event::Exited(Exit::default())];
+    let steps =
+        [Event::Prepared, Event::Started { at: now, remark: None }, Event::Exited(Exit::default())];
     let events = steps.into_iter().chain([Event::Collected(Box::new(end))]);
     let acknowledged =
         (1..=3).map(|sequence| Acknowledgement { execution_id: id, sequence }).collect();

@@ -8,7 +8,7 @@ use api_types::log::StreamRequest;
 use api_types::protocol::{Assignment, AssignmentLine, KEEP_ALIVE_SECONDS};
 use api_types::usage::UsageRequest;
 
-use super::retries;
+use super::retries::retries;
 use crate::backoff::{Backoff, Fraction};
 use crate::node_state::Input;
 
@@ -143,7 +143,7 @@ mod tests {
     use api_types::execution::{ComputeState, DesiredState};
     use api_types::testing::execution_id;
 
-    use super::super::RETRY_FIRST;
+    use super::super::retries::RETRY_FIRST;
     use super::*;
 
     fn head(executions: u64) -> AssignmentLine {

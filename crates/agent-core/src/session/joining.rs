@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use api_types::Timestamp;
 
-use super::retries;
+use super::retries::retries;
 use crate::backoff::{Backoff, Fraction};
 
 /// A session that ends sooner counts as a failed attempt; otherwise two agents with the same ID
 /// would end each other's sessions in a tight loop.
 const SHORTEST_SESSION: Duration = Duration::from_secs(5);
 
-/// The attempts of one process to join. It begins with one at once.
+/// The attempts of one process to join. It begins with one immediately.
 #[derive(Debug)]
 pub struct Joining {
     /// Between attempts that fail.
@@ -65,7 +65,7 @@ impl Joining {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RETRY_FIRST, RETRY_LONGEST};
+    use super::super::retries::{RETRY_FIRST, RETRY_LONGEST};
     use super::*;
 
     const NOON: Timestamp = Timestamp(1_700_000_000_000_000_000);

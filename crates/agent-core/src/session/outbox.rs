@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use api_types::protocol::{Acknowledgement, Report, cut_message};
 
-use super::retries;
+use super::retries::retries;
 use crate::backoff::{Backoff, Fraction};
 use crate::ledger::StoredReport;
 
@@ -141,7 +141,7 @@ mod tests {
     use api_types::protocol::MAX_REPORTS_PER_BATCH;
     use api_types::testing::execution_id;
 
-    use super::super::RETRY_FIRST;
+    use super::super::retries::RETRY_FIRST;
     use super::*;
 
     fn stored(position: u64, bytes: usize) -> StoredReport {

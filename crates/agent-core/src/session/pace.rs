@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn answer(lease_seconds: u64, heartbeat_seconds: u64) -> HeartbeatAnswer {
-        HeartbeatAnswer { lease_seconds, heartbeat_seconds }
+        HeartbeatAnswer { lease_seconds, heartbeat_seconds, probe: None }
     }
 
     #[test]

@@ -85,8 +85,13 @@ mod tests {
         let mut state = SessionState::default();
         assert!(!state.has_lease(NOON) && state.session().is_none());
         let membership = Membership::Approved;
-        let answer =
-            SessionAnswer { session: 7, lease_seconds: 10, heartbeat_seconds: 3, membership };
+        let answer = SessionAnswer {
+            session: 7,
+            lease_seconds: 10,
+            heartbeat_seconds: 3,
+            membership,
+            causes: alloc::vec::Vec::new(),
+        };
         state.joined(&answer, NOON);
         assert_eq!(state.session(), Some(7));
         assert!(state.has_lease(NOON + second * 9) && !state.has_lease(NOON + second * 10));

@@ -101,8 +101,13 @@ async fn serve_one(listener: TcpListener, config: ServerConfig) -> Option<Seen> 
 }
 
 fn client(base_url: &str, trust: Trust, credentials: Credentials) -> Client {
-    Client::with(Options { base_url: base_url.to_owned(), trust, credentials })
-        .expect("a test peer works")
+    Client::with(Options {
+        base_url: base_url.to_owned(),
+        trust,
+        credentials,
+        ..Options::default()
+    })
+    .expect("a test peer works")
 }
 
 #[tokio::test]
@@ -176,7 +181,8 @@ async fn nothing_is_sent_to_a_server_that_is_not_trusted() {
 #[test]
 fn options_that_cannot_work_are_refused() {
     let refused = |base_url: &str, trust: Trust, credentials: Credentials| {
-        let options = Options { base_url: base_url.to_owned(), trust, credentials };
+        let options =
+            Options { base_url: base_url.to_owned(), trust, credentials, ..Options::default() };
         Client::with(options).unwrap_err().to_string()
     };
     let pin = || Trust::AuthorityKey(KeyDigest([0; 32]));

@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
-use super::{CredentialType, registry};
+use super::kind::CredentialType;
 use crate::engine::{EngineType, Params, PublisherType};
+use crate::image::ImageReference;
 use crate::job::Task;
 use crate::source::{SourceSpec, SourceType};
 
@@ -24,8 +25,8 @@ pub struct NamedCredential<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Server<'a> {
     Url(&'a str),
-    /// `host` or `host:port`.
-    Registry(String),
+    /// `host` or `host:port`; none where the image is only an ID, or its name is invalid.
+    Registry(Option<String>),
     /// An empty endpoint is Amazon S3.
     Bucket {
         endpoint: &'a str,
@@ -42,7 +43,11 @@ impl Task {
         let params = &self.engine.params;
         match self.engine.engine_type {
             EngineType::Docker => {
-                let server = || Server::Registry(registry(text(params, "Image")));
+                let image = ImageReference::parse(text(params, "Image")).ok();
+                let server = || {
+                    let registry = image.as_ref().and_then(ImageReference::registry);
+                    Server::Registry(registry.map(str::to_owned))
+                };
                 let field = "Engine.Params".to_owned();
                 add(&mut named, field, params, Some(CredentialType::Registry), server);
             }

@@ -2,10 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::{CredentialType, Server};
-
-/// The registry of an image whose name has none.
-pub const DOCKER_HUB: &str = "docker.io";
+use super::kind::CredentialType;
+use super::named::Server;
+use crate::image::canonical_registry;
 
 /// The endpoint of buckets for which a job names no other.
 const AMAZON_S3: &str = "s3.amazonaws.com";
@@ -19,6 +18,8 @@ pub enum NotFor {
     Type { name: String, found: CredentialType, wanted: CredentialType },
     #[error("credentials '{name}' are not for {host}: their Hosts are {hosts}")]
     Host { name: String, host: String, hosts: String },
+    #[error("credentials '{name}' are for a registry, and the Image names none")]
+    Registry { name: String },
     #[error("credentials '{name}' are not for bucket '{bucket}': their Buckets are {buckets}")]
     Bucket { name: String, bucket: String, buckets: String },
     #[error("credentials are sent over https, or over http within the machine, and not to {host}")]
@@ -45,7 +46,8 @@ impl Scope<'_> {
         }
         match server {
             Server::Url(url) => self.check_url(url),
-            Server::Registry(registry) => {
+            Server::Registry(None) => Err(NotFor::Registry { name: name() }),
+            Server::Registry(Some(registry)) => {
                 let (host, port) = host_and_port(registry);
                 // The Engine asks registries over https, except those on the machine itself.
                 self.check_host(host, port.unwrap_or(HTTPS_PORT))
@@ -93,31 +95,6 @@ impl Scope<'_> {
                 hosts: self.hosts.join(", "),
             }),
         }
-    }
-}
-
-/// The registry that an image is pulled from, by docker's rules: `host` or `host:port`.
-pub fn registry(image: &str) -> String {
-    match image.split_once('/') {
-        Some((first, _)) if is_registry(first) => canonical_registry(first),
-        _ => DOCKER_HUB.to_owned(),
-    }
-}
-
-/// The first component of an image's name is a registry if it cannot be a user of the hub.
-pub fn is_registry(first: &str) -> bool {
-    first.contains(['.', ':'])
-        || first == "localhost"
-        || first.chars().any(|letter| letter.is_ascii_uppercase())
-}
-
-/// One name for each registry: the hub has several.
-pub fn canonical_registry(host: &str) -> String {
-    const NAMES_OF_THE_HUB: [&str; 3] = [DOCKER_HUB, "index.docker.io", "registry-1.docker.io"];
-    let host = host.to_ascii_lowercase();
-    match NAMES_OF_THE_HUB.contains(&host.as_str()) {
-        true => DOCKER_HUB.to_owned(),
-        false => host,
     }
 }
 

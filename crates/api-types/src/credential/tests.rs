@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::engine::EngineType;
+use crate::image::ImageReference;
 use crate::job::Task;
 
 fn scope<'a>(kind: CredentialType, hosts: &'a [String], buckets: &'a [String]) -> Scope<'a> {
@@ -46,16 +47,30 @@ fn a_login_goes_to_listed_hosts_over_https_only() {
     }
 }
 
+fn registry_of(image: &str) -> Server<'static> {
+    let image = ImageReference::parse(image).unwrap();
+    Server::Registry(image.registry().map(str::to_owned))
+}
+
+#[test]
+fn credentials_are_for_no_image_without_a_registry() {
+    let hosts = texts(&["docker.io"]);
+    let registry = scope(CredentialType::Registry, &hosts, &[]);
+    let id = format!("sha256:{}", "0".repeat(64));
+    let refused = registry.check(CredentialType::Registry, &registry_of(&id)).unwrap_err();
+    assert_eq!(refused.to_string(), "credentials 'c' are for a registry, and the Image names none");
+}
+
 #[test]
 fn type_bucket_and_registry_are_checked() {
     let (hosts, buckets) =
         (texts(&["docker.io", "r.example:5000", "*.amazonaws.com"]), texts(&["b"]));
     let registry = scope(CredentialType::Registry, &hosts, &[]);
     for image in ["alpine", "index.docker.io/library/alpine", "r.example:5000/a:1"] {
-        let server = Server::Registry(super::registry(image));
+        let server = registry_of(image);
         assert_eq!(registry.check(CredentialType::Registry, &server), Ok(()), "{image}");
     }
-    let other = Server::Registry(super::registry("r.example/a:1"));
+    let other = registry_of("r.example/a:1");
     let refused = registry.check(CredentialType::Registry, &other).unwrap_err();
     assert_eq!(
         refused.to_string(),
@@ -136,7 +151,7 @@ fn a_task_names_credentials_wherever_it_reads_or_writes() {
             ("Publisher.Params.Credentials", "out"),
         ]
     );
-    assert_eq!(named[0].server, Server::Registry("ghcr.io".to_owned()));
+    assert_eq!(named[0].server, Server::Registry(Some("ghcr.io".to_owned())));
     assert_eq!(named[2].server, Server::Bucket { endpoint: "", bucket: "b" });
 
     let task = task_with(json!({

@@ -25,17 +25,25 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("CreateJob", &["Warnings"]),
     ("DryRun", &["Warnings"]),
     ("Execution", &["Usage"]),
-    ("HistoryEvent", &["NodeState"]),
-    ("LogLine", &["Partial", "Offset"]),
+    ("ExecutionUsage", &["Curve"]),
+    ("HeartbeatAnswer", &["Probe"]),
+    ("HistoryEvent", &["NodeState", "JobName", "Index", "NodeName"]),
+    ("LogLine", &["Index", "Partial", "Offset"]),
+    ("Node", &["RefusedAgent"]),
     ("NetworkSpec", &["Domains"]),
     ("NodeToken", &["NodeID", "MaxCapacity"]),
-    ("Permissions", &["Engines", "Networks", "Sources", "Publishers"]),
+    (
+        "Permissions",
+        &["Engines", "Networks", "Sources", "Publishers", "Registries", "Capabilities"],
+    ),
     ("Ready", &["Message"]),
+    ("ReasonGroup", &["Asked", "Largest", "Free", "Key", "Wanted", "Found"]),
     ("RunOutput", &["stdouttail", "stdoutbytes", "stderrtail", "stderrbytes"]),
     ("StreamRequest", &["Tail", "Stream", "From", "Archive"]),
     ("Task", &["Secrets"]),
     ("TaskSecret", &["Path", "Env"]),
     ("Usage", &["Disk"]),
+    ("Work", &["NoCapabilities"]),
 ];
 
 /// A variant of tagged lines that stands for what this release does not know.
@@ -151,12 +159,14 @@ fn drop_unknown(schema: &mut Value) {
 }
 
 /// Drops the parts of a derived schema that add no meaning: that keys are strings, that an optional
-/// field defaults to null, and defaults of required fields. Also marks integers from zero on as
+/// field defaults to null or to an empty object, which generators of clients refuse, and defaults of
+/// required fields. Also marks integers from zero on as
 /// unsigned, which the derived format does not.
 fn drop_noise(part: &mut Value) {
     if let Some(fields) = part.as_object_mut() {
         fields.remove("propertyNames");
-        if fields.get("default").is_some_and(Value::is_null) {
+        let is_nothing = |value: &Value| value.is_null() || *value == json!({});
+        if fields.get("default").is_some_and(is_nothing) {
             fields.remove("default");
         }
         drop_defaults_of_required(fields);
@@ -238,7 +248,7 @@ fn or_null(field: &mut Value) {
     }
 }
 
-/// Lets references lead to what is sent, where that is a schema of its own.
+/// Lets references lead to what is sent, where that has a separate schema.
 fn rename(part: &mut Value, schemas: &Map<String, Value>, answered: &BTreeSet<String>) {
     match part {
         Value::Object(fields) => {

@@ -61,7 +61,33 @@ pub fn finish(document: impl serde::Serialize, about: &About) -> Value {
     }
     allow_several(&mut document["paths"]);
     direction::split_schemas(&mut document);
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        name_variants(schemas);
+    }
     document
+}
+
+/// Makes variants that include other objects schemas of their own: generators of clients merge objects
+/// only under a name.
+fn name_variants(schemas: &mut Map<String, Value>) {
+    let mut named = Vec::new();
+    for (name, schema) in schemas.iter_mut() {
+        let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+        for variant in variants.into_iter().flatten() {
+            let Some(word) = word_of(variant) else { continue };
+            let variant_name = format!("{name}{word}");
+            let reference = json!({ "$ref": format!("#/components/schemas/{variant_name}") });
+            named.push((variant_name, core::mem::replace(variant, reference)));
+        }
+    }
+    schemas.extend(named);
+}
+
+/// The `Type` of a variant that includes another object.
+fn word_of(variant: &Value) -> Option<String> {
+    let parts = variant.get("allOf")?.as_array()?;
+    let mut words = parts.iter().filter_map(|part| part["properties"]["Type"]["enum"][0].as_str());
+    words.next().map(str::to_owned)
 }
 
 /// Where a response has one of several shapes, a value may fit more than one of them, as an empty

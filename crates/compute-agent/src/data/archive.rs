@@ -12,9 +12,10 @@ use tar::EntryType;
 use tokio::sync::mpsc;
 use unpack::{BadPath, Beneath, Entries, Entry, RelativePath};
 
+use crate::data::omitted::{Omitted, shown};
 use crate::host::disk::Disk;
 
-/// Bytes that are written at once, and the smallest hole.
+/// Bytes per write, and the smallest hole.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Entries of one archive; a larger archive is refused, before the file system suffers.
@@ -32,6 +33,9 @@ pub(crate) enum ArchiveError {
     },
     #[error("its entry '{path}' leads out of the archive")]
     Escape { path: String },
+    /// Its name, or two entries that exclude each other; no disk would take it.
+    #[error("its entry '{path}' cannot be a file here: {reason}")]
+    Unusable { path: String, reason: &'static str },
     #[error("an entry {}", BadPath::TooDeep)]
     TooDeep,
     #[error("its entry '{path}' is a sparse file, which this node does not unpack")]
@@ -49,8 +53,16 @@ pub(crate) enum Modes {
     Kept,
 }
 
-/// Unpacks files, directories and links below `into`, and skips other entries. Returns the total
-/// bytes of all files.
+/// What was unpacked.
+#[derive(Debug, Default)]
+pub(crate) struct Unpacked {
+    /// Of all files, without their holes.
+    pub(crate) bytes: u64,
+    /// Entries that are no files, directories or links.
+    pub(crate) omitted: Omitted,
+}
+
+/// Unpacks files, directories and links below `into`, and skips other entries.
 ///
 /// Everything is created from an open directory ([`Beneath`]), so no name leads out. A symbolic
 /// link may point anywhere, since the task resolves it inside its own file system; readers of the
@@ -58,19 +70,24 @@ pub(crate) enum Modes {
 pub(crate) fn unpack(
     reader: impl Read,
     into: &Path,
-    limit_bytes: u64,
+    limit: impl Into<SizeLimit>,
     modes: Modes,
     disk: &Disk,
-) -> Result<u64, ArchiveError> {
+) -> Result<Unpacked, ArchiveError> {
+    let limit = limit.into();
     let mut unpacking = Unpacking {
         into: Beneath::create(into)?,
         modes,
         disk,
+        stored_bytes: 0,
+        limit_bytes: limit.stored_bytes,
         buffer: vec![0; CHUNK_BYTES],
         directories: Vec::new(),
+        omitted: Omitted::default(),
     };
     let mut entries = Entries::new(reader);
     let mut total_bytes: u64 = 0;
+    let most = limit.apparent_bytes;
     let mut count = 0;
     while let Some(entry) = entries.advance()? {
         count += 1;
@@ -78,22 +95,54 @@ pub(crate) fn unpack(
             return Err(ArchiveError::TooManyEntries);
         }
         total_bytes = total_bytes.saturating_add(entry.size_bytes);
-        if total_bytes > limit_bytes {
-            return Err(ArchiveError::TooLarge { limit_bytes, least_bytes: total_bytes });
+        if total_bytes > most {
+            return Err(ArchiveError::TooLarge { limit_bytes: most, least_bytes: total_bytes });
         }
         unpacking.take(&entry, &mut entries)?;
     }
+    let omitted = std::mem::take(&mut unpacking.omitted);
+    let bytes = unpacking.stored_bytes;
     unpacking.finish()?;
-    Ok(total_bytes)
+    Ok(Unpacked { bytes, omitted })
 }
+
+/// How large an archive may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SizeLimit {
+    /// What takes space on the disk: everything but zeros.
+    stored_bytes: u64,
+    /// With zeros, which take time to unpack.
+    apparent_bytes: u64,
+}
+
+/// How much larger than its space on the disk a task's result may seem.
+const HOLES: u64 = 100;
 
 /// One archive being unpacked.
 struct Unpacking<'a> {
+    stored_bytes: u64,
+    limit_bytes: u64,
     into: Beneath,
     modes: Modes,
     disk: &'a Disk,
     buffer: Vec<u8>,
     directories: Vec<(RelativePath, u32)>,
+    omitted: Omitted,
+}
+
+// === impl SizeLimit ===
+
+impl SizeLimit {
+    /// For what a task wrote: it may have holes, such as a disk image or a database.
+    pub(crate) fn with_holes(stored_bytes: u64) -> Self {
+        Self { stored_bytes, apparent_bytes: stored_bytes.saturating_mul(HOLES) }
+    }
+}
+
+impl From<u64> for SizeLimit {
+    fn from(bytes: u64) -> Self {
+        Self { stored_bytes: bytes, apparent_bytes: bytes }
+    }
 }
 
 // === impl Unpacking ===
@@ -101,11 +150,7 @@ struct Unpacking<'a> {
 impl Unpacking<'_> {
     fn take(&mut self, entry: &Entry, content: &mut impl Read) -> Result<(), ArchiveError> {
         let path = relative(&entry.path)?;
-        let refused = |error: io::Error| match error.raw_os_error().map(Errno::from_raw_os_error) {
-            // Something on the way is a link, or a file.
-            Some(Errno::LOOP | Errno::NOTDIR) => ArchiveError::Escape { path: shown(&entry.path) },
-            _ => ArchiveError::Io(error),
-        };
+        let refused = |error: io::Error| refused(&entry.path, error);
         match entry.kind {
             EntryType::Directory => {
                 self.into.directory(&path).map_err(refused)?;
@@ -124,23 +169,30 @@ impl Unpacking<'_> {
             EntryType::GNUSparse => {
                 return Err(ArchiveError::Sparse { path: shown(&entry.path) });
             }
-            _ => {}
+            EntryType::Fifo => self.omitted.add(&entry.path, "a named pipe"),
+            EntryType::Char | EntryType::Block => self.omitted.add(&entry.path, "a device"),
+            _ => self.omitted.add(&entry.path, "neither a file, a directory nor a link"),
         }
         Ok(())
     }
 
     /// Writes the content; a chunk of zeros becomes a hole, so that a sparse file stays sparse.
-    fn fill(&mut self, file: &mut File, content: &mut impl Read) -> io::Result<()> {
+    fn fill(&mut self, file: &mut File, content: &mut impl Read) -> Result<(), ArchiveError> {
         let mut size_bytes: u64 = 0;
         loop {
             let filled = read_chunk(content, &mut self.buffer)?;
             let chunk = &self.buffer[..filled];
             if chunk.is_empty() {
-                return file.set_len(size_bytes);
+                return Ok(file.set_len(size_bytes)?);
             }
             if chunk.iter().all(|byte| *byte == 0) {
                 file.seek(SeekFrom::Current(chunk.len().try_into().map_err(io::Error::other)?))?;
             } else {
+                self.stored_bytes += chunk.len() as u64;
+                if self.stored_bytes > self.limit_bytes {
+                    let (limit_bytes, least_bytes) = (self.limit_bytes, self.stored_bytes);
+                    return Err(ArchiveError::TooLarge { limit_bytes, least_bytes });
+                }
                 self.disk.take(chunk.len() as u64)?;
                 file.write_all(chunk)?;
             }
@@ -182,10 +234,27 @@ fn read_chunk(content: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// A name for a message, which must not be long.
-fn shown(path: &Path) -> String {
-    const MAX_CHARS: usize = 200;
-    path.display().to_string().chars().take(MAX_CHARS).collect()
+/// Why an entry cannot be created. What its name or its place excludes is no fault of the disk.
+fn refused(path: &Path, error: io::Error) -> ArchiveError {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        // Something on the way is a link, or a file.
+        Some(Errno::LOOP | Errno::NOTDIR) => ArchiveError::Escape { path: shown(path) },
+        other => match other.and_then(why_unusable) {
+            Some(reason) => ArchiveError::Unusable { path: shown(path), reason },
+            None => ArchiveError::Io(error),
+        },
+    }
+}
+
+/// Why no disk takes a file of this name, or in this place; none for other errors.
+pub(crate) fn why_unusable(error: Errno) -> Option<&'static str> {
+    match error {
+        Errno::NAMETOOLONG => Some("its name is too long"),
+        Errno::NOTDIR => Some("there is a file where it needs a directory"),
+        Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY => Some("there is a directory in its place"),
+        Errno::INVAL | Errno::ILSEQ => Some("its name is not allowed"),
+        _ => None,
+    }
 }
 
 // === impl Modes ===

@@ -32,7 +32,7 @@ pub(crate) enum Grantor {
 // === impl Handover ===
 
 impl Handover {
-    /// Asks for the credentials that the task names; nobody is asked if it names none.
+    /// Asks for the credentials that the task names, if any.
     pub(crate) async fn grant(
         &self,
         id: ExecutionId,

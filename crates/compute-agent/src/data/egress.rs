@@ -165,10 +165,12 @@ pub(crate) fn refusal(url: &Url, status: StatusCode) -> AttemptError {
     let url = shown(url);
     let message = match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => {
-            format!("{url} does not exist ({status}); check the URL")
+            let message = format!("{url} does not exist ({status}); check the URL");
+            return AttemptError::definite(message);
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            format!("{url} may not be read ({status}); check its credentials")
+            let message = format!("{url} may not be read ({status}); check its credentials");
+            return AttemptError::definite(message);
         }
         _ => format!("{url} answered {status}"),
     };

@@ -11,7 +11,7 @@ mod inline;
 mod ipfs;
 mod local_directory;
 pub(crate) mod placement;
-mod repository;
+pub(crate) mod repository;
 mod s3;
 pub(crate) mod source;
 mod url_download;
@@ -190,6 +190,7 @@ impl Sources {
                 ..failure
             })?);
         }
+        refuse_equal(&mounted)?;
         Ok(mounted)
     }
 
@@ -243,6 +244,20 @@ impl Sources {
         })
         .await
     }
+}
+
+/// Refuses two inputs that the task would see under one path: their names are known only now.
+fn refuse_equal(mounted: &[MountedInput]) -> Result<(), Failure> {
+    for (index, input) in mounted.iter().enumerate() {
+        let earlier = mounted[..index].iter().position(|other| other.target == input.target);
+        if let Some(earlier) = earlier {
+            return Err(Failure::task(format!(
+                "inputs {earlier} and {index} would both be '{}'; give one of them an Alias",
+                input.target
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

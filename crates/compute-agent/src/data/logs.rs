@@ -1,15 +1,18 @@
-//! The output of a task: from the engine while the container exists, then from this node's disk.
+//! The output of a task: from this node's disk, or from an engine that keeps it on this node until
+//! it is collected.
 //!
 //! A reader may start anywhere: positions count the bytes of each stream from its start, and are
 //! the same for the engine and the disk. A reader can therefore move from the engine to the disk,
 //! and resume after a broken connection, without a gap or a repetition.
 //!
-//! A slow reader blocks only its own connection to the engine, which buffers output in files.
+//! A slow reader blocks only itself: what it has not read yet waits in files.
 
+pub(crate) mod copies;
 mod cut;
 mod generator;
 pub(crate) mod kept;
 mod last_lines;
+pub(crate) mod rest;
 
 use std::io;
 use std::sync::Arc;
@@ -21,16 +24,22 @@ use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
 use api_types::log::{LogPosition, LogStream};
 use futures_util::stream::{Stream, StreamExt};
+use tokio::sync::watch;
 use tracing::debug;
 
 use crate::host::data_dir::ExecutionDirs;
+use crate::node::effects::Files;
 use crate::node::mailbox::Mailbox;
 use crate::runtime::registry::Engines;
-use crate::runtime::{ExecutorError, OutputChunk};
+use crate::runtime::{ExecutorError, OutputChunk, OutputKeeping, OutputRange};
+use copies::{Copied, Copies, CopyProgress};
 use cut::Cut;
 use generator::{Out, generate};
-use kept::Start;
+use kept::{Start, Stored};
 use last_lines::LastLines;
+
+/// How long a reader that does not follow waits for the copy of a running task to catch up.
+const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// Interval at which a following reader checks whether the task has started, or its output was
 /// collected.
@@ -45,6 +54,7 @@ pub(crate) struct Outputs {
     engines: Arc<Engines>,
     mailbox: Mailbox,
     dirs: ExecutionDirs,
+    copies: Arc<Copies>,
 }
 
 /// Selects a part of an execution's output.
@@ -91,8 +101,12 @@ enum OutputLocation {
     NotStarted,
     /// The task runs and may print more.
     Running(EngineType),
+    /// The same; the agent copies its output.
+    Copied(Option<watch::Receiver<Copied>>),
     /// The task has ended and prints no more.
     Ended(EngineType),
+    /// The same; part of its output is copied, and the rest is about to be.
+    Completing,
     Disk,
 }
 
@@ -108,13 +122,10 @@ struct Reading {
 // === impl Outputs ===
 
 impl Outputs {
-    pub(crate) fn new(
-        engines: &Arc<Engines>,
-        mailbox: &Mailbox,
-        dirs: &ExecutionDirs,
-    ) -> Arc<Self> {
-        let (engines, mailbox, dirs) = (Arc::clone(engines), mailbox.clone(), dirs.clone());
-        Arc::new(Self { engines, mailbox, dirs })
+    pub(crate) fn new(engines: &Arc<Engines>, mailbox: &Mailbox, files: &Files) -> Arc<Self> {
+        let (engines, mailbox) = (Arc::clone(engines), mailbox.clone());
+        let (dirs, copies) = (files.dirs.clone(), Arc::clone(&files.copies));
+        Arc::new(Self { engines, mailbox, dirs, copies })
     }
 
     /// Ends after the selected output; an error is the last item.
@@ -137,13 +148,47 @@ impl Outputs {
             Found::None => Err(OutputError::Absent),
             Found::One { local, engine } => Ok(match local.phase.as_str() {
                 "Accepted" | "Preparing" | "Withdrawing" | "Starting" => OutputLocation::NotStarted,
+                "Running" | "Stopping" if self.is_copied(engine) => {
+                    OutputLocation::Copied(self.copies.wanted(id))
+                }
                 "Running" | "Stopping" => OutputLocation::Running(engine),
+                "Collecting" if self.is_copied(engine) => self.completing(id, engine),
                 "Collecting" => OutputLocation::Ended(engine),
                 _ => OutputLocation::Disk,
             }),
             Found::Many(ids) => unreachable_many(&ids),
         }
     }
+
+    fn is_copied(&self, engine: EngineType) -> bool {
+        self.engines.get(engine).is_some_and(|executor| {
+            matches!(executor.output_keeping(), OutputKeeping::WithEngine { .. })
+        })
+    }
+
+    /// Where the output of a task is that has ended, and whose output is being collected.
+    fn completing(&self, id: ExecutionId, engine: EngineType) -> OutputLocation {
+        match self.copies.progress(id) {
+            Some(CopyProgress::Whole) => OutputLocation::Disk,
+            // It ended soon: nothing was copied.
+            _ if !self.dirs.of(id).output_index().exists() => OutputLocation::Ended(engine),
+            _ => OutputLocation::Completing,
+        }
+    }
+}
+
+/// Whether more may be copied.
+fn has_more(progress: CopyProgress) -> bool {
+    match progress {
+        CopyProgress::Waiting | CopyProgress::CatchingUp | CopyProgress::UpToDate => true,
+        CopyProgress::Stopped | CopyProgress::Whole => false,
+    }
+}
+
+/// The agent is about to copy the output, or the rest of it.
+fn not_copied_yet() -> OutputError {
+    let reason = "the agent has not copied the output yet".to_owned();
+    OutputError::Executor(ExecutorError::Unreachable { engine: "its node", reason })
 }
 
 fn unreachable_many(ids: &[ExecutionId]) -> ! {
@@ -160,11 +205,18 @@ impl Reading {
             // The end of the task may cut off a read that started while it ran; a read after the
             // end is complete.
             let (is_all, read) = match place {
-                OutputLocation::NotStarted => (false, Ok(())),
-                OutputLocation::Running(engine) => (false, self.read_engine(engine, true).await),
-                OutputLocation::Ended(engine) => (true, self.read_engine(engine, false).await),
+                OutputLocation::NotStarted => (false, Ok::<(), OutputError>(())),
+                OutputLocation::Running(engine) => {
+                    (false, self.read_engine(engine, true).await.map_err(OutputError::from))
+                }
+                OutputLocation::Copied(None) => (false, Err(not_copied_yet())),
+                OutputLocation::Copied(Some(copied)) => (false, self.read_copy(copied).await),
+                OutputLocation::Completing => (false, Err(not_copied_yet())),
+                OutputLocation::Ended(engine) => {
+                    (true, self.read_engine(engine, false).await.map_err(OutputError::from))
+                }
                 OutputLocation::Disk => {
-                    self.read_disk().await?;
+                    self.read_disk(None).await?;
                     (true, Ok(()))
                 }
             };
@@ -173,14 +225,16 @@ impl Reading {
                 Ok(()) => {}
                 // The output moved to the disk, or the engine is unreachable, which a task
                 // survives.
-                Err(error @ (ExecutorError::Gone | ExecutorError::Unreachable { .. })) => {
+                Err(OutputError::Executor(
+                    error @ (ExecutorError::Gone | ExecutorError::Unreachable { .. }),
+                )) => {
                     tries += 1;
                     if tries >= MAX_TRIES && !self.wanted.follow {
                         return Err(error.into());
                     }
                     debug!(execution = %self.wanted.id, %error, "retrying to read output");
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -220,7 +274,7 @@ impl Reading {
             }
             (None, Begin::Tail(count)) => {
                 let mut last = LastLines::new(count);
-                let mut chunks = executor.logs(self.wanted.id, false);
+                let mut chunks = executor.logs(self.wanted.id, OutputRange::default());
                 while let Some(chunk) = chunks.next().await {
                     if let Some(chunk) = self.only(chunk?) {
                         last.pass(chunk);
@@ -238,14 +292,50 @@ impl Reading {
                 }
             }
         };
-        let mut chunks = executor.logs(self.wanted.id, follow);
+        let mut chunks =
+            executor.logs(self.wanted.id, OutputRange { follow, ..OutputRange::default() });
         while let Some(chunk) = chunks.next().await {
             self.take(&mut cut, chunk?).await;
         }
         Ok(())
     }
 
-    async fn read_disk(&mut self) -> io::Result<()> {
+    /// Reads the copy of a running task, and follows it until nothing more is copied.
+    async fn read_copy(&mut self, mut copied: watch::Receiver<Copied>) -> Result<(), OutputError> {
+        let has_caught_up = |copied: &Copied| match copied.progress {
+            CopyProgress::Waiting | CopyProgress::CatchingUp => false,
+            CopyProgress::UpToDate | CopyProgress::Stopped | CopyProgress::Whole => true,
+        };
+        // Where the last lines begin is known only then; any other reader begins with what is there.
+        let is_hasty = self.wanted.follow && matches!(self.wanted.begin, Begin::At(_));
+        if !is_hasty {
+            drop(tokio::time::timeout(CATCH_UP, copied.wait_for(has_caught_up)).await);
+        }
+        let mut reading = None;
+        loop {
+            let now = *copied.borrow_and_update();
+            match &mut reading {
+                None => reading = self.read_disk(Some(now.stored)).await?,
+                Some((reader, cut)) => {
+                    reader.extend_to(now.stored);
+                    self.pass_on(reader, cut).await?;
+                }
+            }
+            // There were no lines yet: the last ones are all that come.
+            if self.position.is_none() {
+                self.begin(LogPosition::default()).await;
+            }
+            if !self.wanted.follow || !has_more(now.progress) || copied.changed().await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads what is stored, or this part of it. Returns what reads on, if there was anything.
+    async fn read_disk(
+        &mut self,
+        stored: Option<Stored>,
+    ) -> io::Result<Option<(kept::Reader, Cut)>> {
         let dir = self.outputs.dirs.of(self.wanted.id);
         if let (None, Begin::At(position)) = (self.position, self.wanted.begin) {
             self.begin(position).await;
@@ -254,14 +344,19 @@ impl Reading {
             (Some(position), _) | (None, Begin::At(position)) => Start::Before(position),
             (None, Begin::Tail(count)) => Start::LastLines(count),
         };
-        let opened = kept::Reader::open(&dir, start, self.wanted.stream).await?;
-        let Some((mut reader, first)) = opened else { return Ok(()) };
+        let opened = kept::Reader::open(&dir, start, self.wanted.stream, stored).await?;
+        let Some((mut reader, first)) = opened else { return Ok(None) };
         if self.position.is_none() {
             self.begin(first).await;
         }
         let mut cut = Cut::between(first, self.position.unwrap_or(first));
+        self.pass_on(&mut reader, &mut cut).await?;
+        Ok(Some((reader, cut)))
+    }
+
+    async fn pass_on(&mut self, reader: &mut kept::Reader, cut: &mut Cut) -> io::Result<()> {
         while let Some(chunk) = reader.next().await? {
-            self.take(&mut cut, chunk).await;
+            self.take(cut, chunk).await;
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Progress {
         Self { to: None }
     }
 
-    /// Reports something at once.
+    /// Reports something immediately.
     pub(crate) async fn tell(&self, message: String) {
         if let Some((id, sink)) = &self.to {
             sink.progress(*id, message).await;

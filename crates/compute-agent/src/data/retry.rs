@@ -84,6 +84,22 @@ impl AttemptError {
         Self::Permanent(Failure::fetch(message))
     }
 
+    /// The server says that it does not exist or is not allowed.
+    pub(crate) fn definite(message: impl Into<String>) -> Self {
+        Self::Permanent(Failure::definite(message))
+    }
+
+    /// An answer of an object store, in these words.
+    pub(crate) fn of_store(error: &object_store::Error, message: String) -> Self {
+        use object_store::Error as E;
+        match error {
+            E::NotFound { .. } | E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
+                Self::definite(message)
+            }
+            _ => Self::permanent(message),
+        }
+    }
+
     /// Errors of the node's own disk are permanent: waiting frees no space.
     pub(crate) fn of_disk(error: &io::Error) -> Self {
         Self::Permanent(disk::failure(error))

@@ -6,11 +6,14 @@
 //! policy, and its requests are not signed. Credentials that a job names sign its requests to the
 //! hosts and buckets that they are for, and then the node's are not used.
 
-use std::error::Error;
+mod answers;
+mod words;
+
 use std::io;
 
 use agent_core::execution::Failure;
 use api_types::credential::{CredentialType, CredentialValue, Login, Server};
+use api_types::text::unparsed_url;
 use async_trait::async_trait;
 use http::Method;
 use http_body_util::{BodyExt, Limited};
@@ -19,14 +22,14 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService,
 };
-use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use reqwest::Url;
 
 use crate::data::egress::EgressClient;
-use crate::data::egress::addresses::{EgressPolicy, Forbidden};
+use crate::data::egress::addresses::EgressPolicy;
 use crate::data::retry::{AttemptError, RetryPolicy};
 use crate::host::settings::{AwsVariables, S3Settings, Settings};
+use words::words;
 
 /// The region when neither the job nor the agent names one; most other services ignore it.
 const DEFAULT_REGION: &str = "us-east-1";
@@ -41,7 +44,7 @@ const CREDENTIALS: [&str; 5] = [
 ];
 
 /// Bytes of an answer that is not an object: a page of 1,000 keys of 1,024 bytes, each escaped, with
-/// room for everything else that services write beside it.
+/// room for everything else that services write.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Clone)]
@@ -101,7 +104,7 @@ impl Buckets {
         }
     }
 
-    /// Whether the node has credentials of its own; without, every request of a task that names none
+    /// Whether the node has credentials; without, every request of a task that names none
     /// would fail.
     pub(crate) fn has_credentials(&self) -> bool {
         let given = |name: &str| self.variables.0.get(name).is_some_and(|value| !value.is_empty());
@@ -131,7 +134,7 @@ impl Buckets {
             let url = Url::parse(endpoint)
                 .ok()
                 .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-                .ok_or_else(|| format!("its Endpoint '{endpoint}' is not an http or https URL"))?;
+                .ok_or_else(|| format!("its Endpoint {} is no web URL", unparsed_url(endpoint)))?;
             // The operator vouches for the way to the endpoints that the settings list.
             if !self.is_trusted(endpoint) {
                 self.client.check(&url).map_err(|refused| refused.to_string())?;
@@ -280,65 +283,6 @@ impl<'a> Place<'a> {
     }
 }
 
-// === impl Bucket ===
-
-impl Bucket {
-    /// Describes an error about a key; the store has already retried.
-    pub(crate) fn attempt_error(&self, key: &str, error: &object_store::Error) -> AttemptError {
-        use object_store::Error as E;
-        let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-        while let Some(inner) = cause {
-            if let Some(forbidden) = inner.downcast_ref::<Forbidden>() {
-                return AttemptError::permanent(forbidden.to_string());
-            }
-            cause = inner.source();
-        }
-        let Self { name, endpoint, .. } = self;
-        AttemptError::permanent(match error {
-            E::NotFound { .. } if words(error).contains("NoSuchBucket") => {
-                format!("there is no bucket '{name}' at {endpoint}; check Bucket and Endpoint")
-            }
-            E::NotFound { .. } => format!(
-                "there is no object '{key}' in bucket '{name}' at {endpoint}; check Key and VersionID"
-            ),
-            E::PermissionDenied { .. } | E::Unauthenticated { .. }
-                if self.signs == Signs::WithCredentials =>
-            {
-                format!(
-                    "'{key}' in bucket '{name}' at {endpoint} is not open to the credentials '{}': {}",
-                    self.credential,
-                    words(error)
-                )
-            }
-            E::PermissionDenied { .. } | E::Unauthenticated { .. } if self.signs == Signs::Not => {
-                format!(
-                    "'{key}' in bucket '{name}' at {endpoint} is not open to everybody, and this \
-                 node's credentials are not for an endpoint that a job names; its operator can \
-                 list it in s3.endpoints, or the job can name Credentials: {}",
-                    words(error)
-                )
-            }
-            E::PermissionDenied { .. } | E::Unauthenticated { .. } => format!(
-                "'{key}' in bucket '{name}' at {endpoint} is not open to this node; check the \
-                 AWS_… variables of its agent: {}",
-                words(error)
-            ),
-            E::Precondition { .. } => {
-                format!("object '{key}' in bucket '{name}' changed during the download")
-            }
-            _ => format!("'{key}' in bucket '{name}' at {endpoint}: {}", words(error)),
-        })
-    }
-
-    /// A key in the form that the store uses.
-    pub(crate) fn path(&self, key: &str) -> Result<Path, AttemptError> {
-        Path::parse(key).map_err(|error| {
-            let message = format!("Key '{key}' is invalid: {}", words(&error));
-            AttemptError::Permanent(Failure::task(message))
-        })
-    }
-}
-
 // === impl Connector ===
 
 impl HttpConnector for Connector {
@@ -381,18 +325,4 @@ fn is_name(text: &str, also: &str) -> bool {
         && !text.contains("..")
         && text.starts_with(|first: char| first.is_ascii_alphanumeric())
         && text.chars().all(|part| part.is_ascii_alphanumeric() || also.contains(part))
-}
-
-/// An error with its causes, unless they repeat it.
-fn words(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let words = inner.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = inner.source();
-    }
-    text
 }

@@ -142,7 +142,10 @@ fn lay_out(
             Failure::node(format!("the orchestrator did not send the secret '{name}'"))
         })?;
         if env.is_empty() {
-            dir.write_file(id, path, &bytes).map_err(in_memory)?;
+            // The task names the path, and not every path can exist.
+            dir.write_file(id, path, &bytes).map_err(|error| {
+                Failure::refused(format!("cannot write the secret at '{path}': {error}"))
+            })?;
             handed_over.paths.push(path.clone());
             continue;
         }

@@ -19,6 +19,7 @@ use rustix::process::Pid;
 use tracing::debug;
 
 pub(crate) use self::alarm::MemoryAlarm;
+use super::device::Device;
 use super::pidfd::Watched;
 
 /// Where control groups are mounted.
@@ -42,7 +43,12 @@ pub(crate) enum ControlGroup {
     /// Version 2: one directory.
     Unified(PathBuf),
     /// Version 1: a directory for each controller.
-    Split { cpu: PathBuf, memory: PathBuf },
+    Split {
+        cpu: PathBuf,
+        memory: PathBuf,
+        /// It may not exist.
+        blkio: PathBuf,
+    },
 }
 
 // === impl ControlGroup ===
@@ -69,7 +75,8 @@ impl ControlGroup {
             let cpu = CPU_MOUNTS.iter().map(|mount| root.join(mount).join(place));
             let cpu = cpu.into_iter().find(|path| path.join("cpuacct.usage").exists())?;
             let memory = root.join("memory").join(place);
-            memory.exists().then_some(Self::Split { cpu, memory })
+            let blkio = root.join("blkio").join(place);
+            memory.exists().then_some(Self::Split { cpu, memory, blkio })
         })
     }
 
@@ -86,7 +93,7 @@ impl ControlGroup {
                     memory_peak_bytes: number(&path.join("memory.peak")).ok(),
                 })
             }
-            Self::Split { cpu, memory } => {
+            Self::Split { cpu, memory, .. } => {
                 let nanos = number(&cpu.join("cpuacct.usage"))?;
                 let used = number(&memory.join("memory.usage_in_bytes"))?;
                 let cache = field(&memory.join("memory.stat"), "total_inactive_file")?;
@@ -97,6 +104,27 @@ impl ControlGroup {
                 })
             }
         }
+    }
+
+    /// Bytes that processes of the group have written to a device so far.
+    ///
+    /// Version 1 counts only what they write directly or sync themselves: the kernel writes the rest
+    /// later, and counts it for itself.
+    pub(crate) fn written_bytes(&self, device: &Device) -> io::Result<u64> {
+        let (path, of_line): (_, fn(&str) -> Option<u64>) = match self {
+            Self::Unified(path) => (path.join("io.stat"), |line| {
+                line.split(' ').find_map(|field| field.strip_prefix("wbytes=")?.parse().ok())
+            }),
+            Self::Split { blkio, .. } => {
+                (blkio.join("blkio.throttle.io_service_bytes_recursive"), |line| {
+                    line.trim().strip_prefix("Write ")?.parse().ok()
+                })
+            }
+        };
+        let text = fs::read_to_string(path)?;
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        let counted = lines.filter(|(name, _)| device.may_be(name));
+        Ok(counted.filter_map(|(_, rest)| of_line(rest)).fold(0, u64::saturating_add))
     }
 
     /// Whether the kernel has killed a process of the group for its memory.
@@ -200,6 +228,27 @@ mod tests {
             assert_eq!(group.read().unwrap(), expected);
             assert!(group.was_out_of_memory());
             assert_eq!(ControlGroup::below(root.path(), "abd"), None);
+        }
+    }
+
+    #[test]
+    fn what_a_group_has_written_to_a_device_is_read_in_both_versions() {
+        let root = tempfile::tempdir().unwrap();
+        let of_v1 = "7:0 Read 9\n7:0 Write 100\n7:0 Sync 100\n8:0 Write 20\nTotal 129\n";
+        let files = [
+            ("docker/two/cpu.stat", "usage_usec 1\n"),
+            ("docker/two/io.stat", "7:0 rbytes=9 wbytes=100 rios=1 wios=2\n8:0 wbytes=20\n"),
+            ("cpuacct/docker/one/cpuacct.usage", "1\n"),
+            ("memory/docker/one/memory.usage_in_bytes", "1\n"),
+            ("blkio/docker/one/blkio.throttle.io_service_bytes_recursive", of_v1),
+        ];
+        write(root.path(), &files);
+        for name in ["one", "two"] {
+            let group = ControlGroup::below(root.path(), name).unwrap();
+            let written = |names: &[&str]| group.written_bytes(&Device::named(names)).unwrap();
+            assert_eq!(written(&["7:0"]), 100, "{name}");
+            assert_eq!(written(&["8:1", "8:0"]), 20, "{name}");
+            assert_eq!(written(&[]), 120, "{name}");
         }
     }
 

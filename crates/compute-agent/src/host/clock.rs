@@ -111,7 +111,8 @@ pub(crate) fn boot_id() -> String {
     })
 }
 
-fn boot_time() -> u64 {
+/// Nanoseconds since the boot.
+pub(crate) fn boot_time() -> u64 {
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let nanos = i128::from(boot.tv_sec) * 1_000_000_000 + i128::from(boot.tv_nsec);
     u64::try_from(nanos).unwrap_or(0) + failpoint::boot_clock_offset_nanos()

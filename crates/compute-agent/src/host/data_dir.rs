@@ -4,13 +4,18 @@
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
 //! identity.json                the node's key and certificate, see `host::identity`
+//! agent.token                  opens this agent's own API, see `http::local_token`
+//! secrets-dir                  where secrets of tasks are in memory, see `host::secrets_dir`
 //! clock                        see `host::clock`
 //! draining                     see `drain`
+//! node-usage.json              what its executions used together, see `node::usage`
 //! images.json                  images that the agent pulled, see `runtime::docker`
 //! images.private.json          images that are being pulled with credentials of a namespace
 //! published/<execution id>.tar.gz   archives that the agent serves, see `data::results::publisher::local`
 //! cache/<key>/                 inputs that were fetched before, see `data::inputs::cache`
 //! wasm-cache/                  compiled modules by their digest, see `runtime::wasm::store`
+//! probe/                       what probes of this node write and mount, see `node::probe`
+//! probe-wasm/                  the run of a twin, see `runtime::wasm::twin`
 //! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>, usage.json,
 //!                              wasm/ while its engine holds it (see `runtime::wasm`)
 //! ```
@@ -88,6 +93,10 @@ impl DataDir {
         self.root.join("identity.json")
     }
 
+    pub(crate) fn local_token(&self) -> PathBuf {
+        self.root.join("agent.token")
+    }
+
     /// The anchor of the steady clock.
     pub(crate) fn clock_note(&self) -> PathBuf {
         self.root.join("clock")
@@ -97,12 +106,26 @@ impl DataDir {
         self.root.join("draining")
     }
 
+    /// What the executions of the node used; see [`crate::node::usage`].
+    pub(crate) fn node_usage(&self) -> PathBuf {
+        self.root.join("node-usage.json")
+    }
+
     pub(crate) fn published(&self) -> PathBuf {
         self.root.join("published")
     }
 
     pub(crate) fn cache(&self) -> PathBuf {
         self.root.join("cache")
+    }
+
+    /// What probes of this node write, and mount into twins.
+    pub(crate) fn probe(&self) -> PathBuf {
+        self.root.join("probe")
+    }
+
+    pub(crate) fn wasm_twin(&self) -> PathBuf {
+        self.root.join("probe-wasm")
     }
 
     pub(crate) fn executions(&self) -> ExecutionDirs {
@@ -146,6 +169,11 @@ impl ExecutionDir {
         self.root.join("inputs").join(index.to_string())
     }
 
+    /// The directory of an input that is one.
+    pub(crate) fn input_directory(&self, index: usize) -> PathBuf {
+        self.input(index).join("directory")
+    }
+
     pub(crate) fn stdout(&self) -> PathBuf {
         self.root.join("stdout")
     }
@@ -181,6 +209,11 @@ impl ExecutionDir {
     /// The size of the inputs in this directory.
     pub(crate) fn inputs_bytes(&self) -> io::Result<u64> {
         size_of(&self.root.join("inputs"))
+    }
+
+    /// The size of everything in this directory.
+    pub(crate) fn kept_bytes(&self) -> io::Result<u64> {
+        size_of(&self.root)
     }
 
     pub(crate) fn remove_output(&self) -> io::Result<()> {

@@ -27,6 +27,16 @@ pub(crate) struct Disk {
     free_bytes: Option<u64>,
 }
 
+/// What is free on a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Space {
+    pub(crate) free_bytes: u64,
+    pub(crate) total_bytes: u64,
+    pub(crate) free_inodes: u64,
+    /// 0 for a file system that makes them as they are needed.
+    pub(crate) total_inodes: u64,
+}
+
 /// The write would use the reserve.
 #[derive(Debug, thiserror::Error)]
 #[error("{} are free, of which the agent keeps {} for itself", Bytes(*free_bytes), Bytes(*reserve_bytes))]
@@ -53,6 +63,20 @@ pub(crate) struct OutputLimit {
     inputs_bytes: u64,
 }
 
+// === impl Space ===
+
+impl Space {
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let stat = rustix::fs::statvfs(path)?;
+        Ok(Self {
+            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+            free_inodes: stat.f_favail,
+            total_inodes: stat.f_files,
+        })
+    }
+}
+
 // === impl Disk ===
 
 impl Disk {
@@ -72,11 +96,9 @@ impl Disk {
 
     /// Whether this many more bytes may be written; otherwise an error of the kind `StorageFull`.
     pub(crate) fn take(&self, bytes: u64) -> io::Result<()> {
-        let stat = rustix::fs::statvfs(&self.root)?;
-        let free_bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
+        let Space { free_bytes, total_bytes, .. } = Space::of(&self.root)?;
         #[cfg(test)]
         let free_bytes = self.free_bytes.unwrap_or(free_bytes);
-        let total_bytes = stat.f_blocks.saturating_mul(stat.f_frsize);
         let reserve_bytes = self.reserve_bytes.min(total_bytes / LARGEST_PART_KEPT);
         if free_bytes >= reserve_bytes.saturating_add(bytes) {
             return Ok(());
@@ -98,7 +120,8 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 /// The failure to report for an error of the node's disk.
 pub(crate) fn failure(error: &io::Error) -> Failure {
     if !is_full(error) {
-        return Failure::node(format!("the node's disk cannot take it: {error}"));
+        // It may be about a name that no disk takes.
+        return Failure::refused(format!("the node's disk cannot take it: {error}"));
     }
     let known = error.get_ref().and_then(|inner| inner.downcast_ref::<NoRoom>());
     let numbers = known.map_or_else(String::new, |no_room| format!(" ({no_room})"));
@@ -128,6 +151,17 @@ impl OutputLimit {
 
     pub(crate) fn is_the_tasks_own(&self) -> bool {
         self.limited_by == LimitedBy::Task
+    }
+
+    /// The limit, in words that follow "more than".
+    pub(crate) fn words(&self) -> String {
+        let limit = Bytes(self.limit_bytes);
+        match self.limited_by {
+            LimitedBy::Task => format!("the {limit} of the task's Resources.Disk"),
+            LimitedBy::Node => {
+                format!("the {limit} that this node gives a task that asks for none")
+            }
+        }
     }
 
     /// The bytes left after this many are written.

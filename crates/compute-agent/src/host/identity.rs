@@ -140,12 +140,16 @@ impl Certified {
 
 /// Atomically: after a crash all of the file is there, or the one before.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&beside)?;
+    let temporary = path.with_extension("new");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(FILE_MODE)
+        .open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&beside, path)?;
+    fs::rename(&temporary, path)?;
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use api_types::ExecutionId;
 use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom, SystemRandom};
 
 use super::settings::{InvalidSettings, Settings};
 use super::tree::remove_all;
@@ -20,6 +21,15 @@ const RUNTIME_DIRECTORY: &str = "RUNTIME_DIRECTORY";
 
 /// In memory on every Linux.
 const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Begins the name of a directory there.
+const PREFIX: &str = "compute-agent-";
+
+/// Random bytes in the name.
+const NAME_BYTES: usize = 16;
+
+/// The file of the data directory that has the name.
+const NOTE: &str = "secrets-dir";
 
 const MODE: u32 = 0o700;
 
@@ -55,27 +65,27 @@ impl SecretsDir {
                 reason: format!("cannot keep secrets in {}: {error}", named.display()),
             });
         }
-        let own = own_place(data_dir);
-        let opened = Self::at(&own);
+        let opened = own_place(data_dir).and_then(|own| Self::at(&own));
         Ok(opened
             .inspect_err(|error| {
-                let place = own.display();
-                tracing::warn!(%place, %error, "this node accepts no tasks with secrets");
+                tracing::warn!(%error, "this node accepts no tasks with secrets");
             })
             .ok())
     }
 
     fn at(place: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(MODE).create(place)?;
-        // Below /dev/shm anybody may have made it before.
+        // Below /dev/shm any user may have made it before.
         let found = fs::symlink_metadata(place)?;
         if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other("it belongs to another user"));
+            let message = format!("{} belongs to another user", place.display());
+            return Err(io::Error::other(message));
         }
         fs::set_permissions(place, Permissions::from_mode(MODE))?;
         let kind = rustix::fs::statfs(place)?.f_type;
         if !IN_MEMORY.contains(&kind) {
-            return Err(io::Error::other("it is not on a file system in memory (tmpfs)"));
+            let message = format!("{} is not on a file system in memory (tmpfs)", place.display());
+            return Err(io::Error::other(message));
         }
         Ok(Self { root: fs::canonicalize(place)? })
     }
@@ -119,6 +129,11 @@ impl SecretsDir {
         Ok(ids)
     }
 
+    /// What probes of this node write, and mount into twins.
+    pub(crate) fn probe(&self) -> PathBuf {
+        self.root.join("probe")
+    }
+
     fn of(&self, id: ExecutionId) -> PathBuf {
         self.root.join(id.to_string())
     }
@@ -130,28 +145,63 @@ pub(crate) fn below(tree: &Path, path: &str) -> PathBuf {
 }
 
 /// Its own for each data directory, as several agents may run on a machine.
-fn own_place(data_dir: &Path) -> PathBuf {
+fn own_place(data_dir: &Path) -> io::Result<PathBuf> {
     let of_unit = std::env::var_os(RUNTIME_DIRECTORY).filter(|paths| !paths.is_empty());
-    if let Some(paths) = of_unit {
+    match of_unit {
         // The first, of several.
-        let first = std::env::split_paths(&paths).next().unwrap_or_default();
-        return first.join("secrets");
+        Some(paths) => Ok(std::env::split_paths(&paths).next().unwrap_or_default().join("secrets")),
+        None => random_place(data_dir, Path::new(SHARED_MEMORY)),
     }
+}
+
+/// A directory with a name that no other user can guess, kept in the data directory: a user who makes a
+/// directory of that name first keeps this node from accepting secrets. Once the directory is gone,
+/// as after a restart of the machine, its name is known, and another takes its place.
+fn random_place(data_dir: &Path, shared: &Path) -> io::Result<PathBuf> {
+    let note = data_dir.join(NOTE);
+    let known = fs::read_to_string(&note).ok().filter(|name| is_name(name));
+    if let Some(place) = known.map(|name| shared.join(name)).filter(|place| is_own(place)) {
+        return Ok(place);
+    }
+    let mut random = [0; NAME_BYTES];
+    SystemRandom::new().fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
+    let name = format!("{PREFIX}{}", hex(&random));
+    write(&note, name.as_bytes(), 0o600)?;
+    let place = shared.join(name);
+    // Tasks that an earlier release started have their files there.
     let digest = digest(&SHA256, data_dir.as_os_str().as_encoded_bytes());
-    let name: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    Path::new(SHARED_MEMORY).join(format!("compute-agent-{name}"))
+    let former = shared.join(format!("{PREFIX}{}", hex(&digest.as_ref()[..8])));
+    if is_own(&former) {
+        fs::rename(&former, &place)?;
+    }
+    Ok(place)
+}
+
+fn is_name(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(|random| {
+        random.len() == 2 * NAME_BYTES && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+fn is_own(place: &Path) -> bool {
+    fs::symlink_metadata(place)
+        .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whole or not at all: a container that is about to start never sees a part.
 fn write(place: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut beside = place.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    drop(fs::remove_file(&beside));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    let mut temporary = place.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = PathBuf::from(temporary);
+    drop(fs::remove_file(&temporary));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
-    fs::rename(&beside, place)
+    fs::rename(&temporary, place)
 }
 
 #[cfg(test)]
@@ -195,7 +245,34 @@ mod tests {
     }
 
     #[test]
-    fn each_data_directory_has_a_place_of_its_own() {
-        assert_ne!(own_place(Path::new("/a")), own_place(Path::new("/b")));
+    fn the_place_in_shared_memory_has_a_random_name_for_as_long_as_it_is_there() {
+        let [data_dir, other, shared] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let place =
+            |data_dir: &tempfile::TempDir| random_place(data_dir.path(), shared.path()).unwrap();
+        let first = place(&data_dir);
+        assert!(is_name(first.file_name().unwrap().to_str().unwrap()), "{first:?}");
+        assert_ne!(first, place(&other));
+        fs::create_dir(&first).unwrap();
+        assert_eq!(first, place(&data_dir), "at the next start");
+        // The machine was restarted, and another user knew the name.
+        fs::remove_dir(&first).unwrap();
+        fs::write(&first, "").unwrap();
+        assert_ne!(first, place(&data_dir));
+        fs::write(data_dir.path().join(NOTE), "../../etc").unwrap();
+        assert!(place(&data_dir).starts_with(shared.path()));
+        assert_eq!(place(&data_dir).parent(), Some(shared.path()));
+    }
+
+    #[test]
+    fn what_an_earlier_release_left_for_its_tasks_is_taken_over() {
+        let [data_dir, shared] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let digest = digest(&SHA256, data_dir.path().as_os_str().as_encoded_bytes());
+        let former = shared.path().join(format!("{PREFIX}{}", hex(&digest.as_ref()[..8])));
+        fs::create_dir(&former).unwrap();
+        fs::write(former.join("secret"), "value").unwrap();
+        let place = random_place(data_dir.path(), shared.path()).unwrap();
+        assert_eq!(fs::read_to_string(place.join("secret")).unwrap(), "value");
+        assert!(!former.exists());
+        assert_eq!(random_place(data_dir.path(), shared.path()).unwrap(), place);
     }
 }

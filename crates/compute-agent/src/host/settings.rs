@@ -1,7 +1,9 @@
 //! Settings: defaults, then a TOML file, then `COMPUTE_AGENT_…` from the environment.
 
 mod addresses;
+mod disk;
 mod docker;
+mod resources;
 mod s3;
 mod secret;
 mod values;
@@ -11,9 +13,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use api_client::ProxyUse;
 use api_types::engine::EngineType;
 use api_types::joining::JoinToken;
-use api_types::quantity::Resources;
+use api_types::node::check_node_name;
+use api_types::text::unparsed_url;
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use serde::Deserialize;
@@ -21,7 +25,9 @@ use telemetry::log::LogFormat;
 use telemetry::traces::OtlpSettings;
 
 pub use addresses::{AddressRange, DeniedAddresses};
+pub use disk::DiskSettings;
 pub use docker::{DockerSettings, RegistryCredentials};
+pub use resources::{DefaultResources, GpuSettings};
 pub use s3::{AwsVariables, S3Settings};
 pub use secret::Secret;
 
@@ -37,10 +43,14 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// Base URL of the orchestrator.
     pub orchestrator: String,
+    /// Whether the agent reaches the orchestrator through the proxy that its environment names.
+    pub use_proxy: bool,
     /// What a new node joins a protected orchestrator with, unless it is empty.
     pub join_token: Secret,
     /// A file with the join token, unless it is empty; read when the node joins for the first time.
     pub join_token_file: PathBuf,
+    /// The name of the node, for people; the host's name when it is empty.
+    pub name: String,
     /// Extends and overrides the labels that the agent detects.
     #[serde(deserialize_with = "values::labels")]
     pub labels: BTreeMap<String, String>,
@@ -59,6 +69,10 @@ pub struct Settings {
     pub drain_deadline_seconds: u64,
     /// How long the output and results of a finished execution stay on the node.
     pub retain_finished_seconds: u64,
+    /// Total bytes of output and results of finished executions to keep; beyond it the namespace
+    /// that holds the most loses its oldest.
+    #[serde(deserialize_with = "values::size")]
+    pub retain_finished_bytes: u64,
     pub docker: DockerSettings,
     pub wasm: WasmSettings,
     pub gpu: GpuSettings,
@@ -106,16 +120,6 @@ pub struct IpfsSettings {
     pub api: String,
 }
 
-/// The disk space that the agent reserves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DiskSettings {
-    /// Free bytes at which inputs, outputs and archives stop, so that the ledger stays writable;
-    /// at most a tenth of the file system.
-    #[serde(deserialize_with = "values::size")]
-    pub reserve_bytes: u64,
-}
-
 /// Limits of results, and how the `local` publisher serves archives.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -127,7 +131,8 @@ pub struct ResultSettings {
     /// Bytes that a task may write and print in total when it requests no `Disk`.
     #[serde(deserialize_with = "values::size")]
     pub max_bytes: u64,
-    /// Total bytes of archives to keep; the oldest are removed first.
+    /// Total bytes of archives to keep; beyond it the namespace that holds the most loses its
+    /// oldest.
     #[serde(deserialize_with = "values::size")]
     pub published_max_bytes: u64,
 }
@@ -160,32 +165,13 @@ pub struct CapacitySettings {
     pub gpu: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DefaultResources {
-    #[serde(deserialize_with = "values::cpu_millis")]
-    pub cpu: Option<u64>,
-    #[serde(deserialize_with = "values::bytes")]
-    pub memory: Option<u64>,
-}
-
 /// The runner of WebAssembly programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WasmSettings {
-    /// Path of the program `wasm-runner`; when it is empty, the one beside the agent's program,
+    /// Path of the program `wasm-runner`; when it is empty, the one next to the agent's program,
     /// then the one on `PATH`.
     pub runner: String,
-}
-
-/// Where the agent detects NVIDIA GPUs.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct GpuSettings {
-    /// The program, as a path or a name on `PATH`.
-    pub nvidia_smi: String,
-    /// The root of the driver's files: `/`, or the mount point of the host's files in a container.
-    pub driver_root: PathBuf,
 }
 
 /// Errors in the settings that prevent a start.
@@ -202,6 +188,11 @@ pub enum InvalidSettings {
 // === impl Settings ===
 
 impl Settings {
+    /// Through which proxy the agent reaches the orchestrator.
+    pub(crate) fn proxy(&self) -> ProxyUse {
+        if self.use_proxy { ProxyUse::OfEnvironment } else { ProxyUse::Never }
+    }
+
     /// Defaults, then `file`, then the environment.
     pub fn load(file: Option<&Path>) -> Result<Self, InvalidSettings> {
         let mut figment = Figment::new();
@@ -221,6 +212,11 @@ impl Settings {
     }
 
     fn checked(self) -> Result<Self, InvalidSettings> {
+        if let Err(reason) = check_node_name(&self.name)
+            && !self.name.is_empty()
+        {
+            return Err(InvalidSettings::Refused { key: "name", reason });
+        }
         if let Some(key) = self.labels.keys().find(|key| key.is_empty()) {
             let reason = format!("a label needs a key, '{key}={}' came", self.labels[key]);
             return Err(InvalidSettings::Refused { key: "labels", reason });
@@ -237,7 +233,7 @@ impl Settings {
             let is_url = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme))
                 && reqwest::Url::parse(url).is_ok();
             if !url.is_empty() && !is_url {
-                let reason = format!("'{url}' is not an http or https URL");
+                let reason = format!("{} is not an http or https URL", unparsed_url(url));
                 return Err(InvalidSettings::Refused { key, reason });
             }
         }
@@ -286,8 +282,10 @@ impl Default for Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 1234)),
             data_dir: PathBuf::from("/var/lib/compute-agent"),
             orchestrator: "http://127.0.0.1:1234".to_owned(),
+            use_proxy: false,
             join_token: Secret::new(""),
             join_token_file: PathBuf::new(),
+            name: String::new(),
             labels: BTreeMap::new(),
             capacity: CapacitySettings::default(),
             engines: vec![EngineType::Docker, EngineType::Wasm],
@@ -296,6 +294,7 @@ impl Default for Settings {
             drain_on_stop: false,
             drain_deadline_seconds: 600,
             retain_finished_seconds: 3600,
+            retain_finished_bytes: 20_000_000_000,
             docker: DockerSettings::default(),
             wasm: WasmSettings::default(),
             gpu: GpuSettings::default(),
@@ -319,34 +318,7 @@ impl Default for Settings {
     }
 }
 
-// === impl DefaultResources ===
-
-impl DefaultResources {
-    const CPU_MILLIS: u64 = 500;
-    const MEMORY_BYTES: u64 = 512_000_000;
-
-    pub fn resources(&self) -> Resources {
-        Resources {
-            cpu_millis: self.cpu.unwrap_or(Self::CPU_MILLIS),
-            memory_bytes: self.memory.unwrap_or(Self::MEMORY_BYTES),
-            ..Resources::ZERO
-        }
-    }
-}
-
-impl Default for DefaultResources {
-    fn default() -> Self {
-        Self { cpu: Some(Self::CPU_MILLIS), memory: Some(Self::MEMORY_BYTES) }
-    }
-}
-
 // === impl GpuSettings ===
-
-impl Default for GpuSettings {
-    fn default() -> Self {
-        Self { nvidia_smi: "nvidia-smi".to_owned(), driver_root: PathBuf::from("/") }
-    }
-}
 
 // === impl InputSettings ===
 
@@ -373,15 +345,6 @@ impl Default for ResultSettings {
             max_bytes: 10_000_000_000,
             published_max_bytes: 20_000_000_000,
         }
-    }
-}
-
-// === impl DiskSettings ===
-
-impl Default for DiskSettings {
-    /// Far more than the ledger ever needs, since writes between two disk checks use it too.
-    fn default() -> Self {
-        Self { reserve_bytes: 256_000_000 }
     }
 }
 

@@ -49,7 +49,8 @@ impl Entry<'_> {
 }
 
 /// Visits everything below a directory, ordered by name, a directory before its content. Entries
-/// that come and go meanwhile may or may not be visited. An error of [`Unbounded`] ends the walk.
+/// that come and go during the walk may or may not be visited. An error of [`Unbounded`] ends the
+/// walk.
 pub(crate) fn walk(
     root: &Path,
     mut visit: impl FnMut(&Entry<'_>) -> io::Result<()>,
@@ -119,6 +120,47 @@ pub(crate) fn space_of(path: &Path) -> io::Result<u64> {
     /// The unit of `st_blocks`.
     const BLOCK_BYTES: u64 = 512;
     measure(path, BLOCK_BYTES)
+}
+
+/// The number of entries below a directory, as far as they are counted; 0 if it does not exist. It
+/// reads directories alone: to ask for the size of each file as well takes ten times as long, and
+/// minutes on a slow disk.
+pub(crate) fn entries_in(path: &Path) -> io::Result<u64> {
+    let mut count = 0;
+    if let Some(root) = or_absent(open_directory(CWD, path.as_os_str()))? {
+        count_in(root.as_fd(), 0, &mut count)?;
+    }
+    Ok(count)
+}
+
+/// Adds the entries below a directory, up to the bound of a walk, which a tree that is nested too deep
+/// reaches. Calls itself at most [`MAX_DEPTH`] times.
+fn count_in(directory: BorrowedFd<'_>, depth: usize, count: &mut u64) -> io::Result<()> {
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        *count += 1;
+        if *count >= MAX_ENTRIES as u64 {
+            return Ok(());
+        }
+        // Some file systems do not say what an entry is.
+        let may_be_directory = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+        // It may be none, have just gone, or be closed to the agent by its task.
+        let Some(inner) = may_be_directory
+            .then(|| open_directory(directory, OsStr::from_bytes(name)).ok())
+            .flatten()
+        else {
+            continue;
+        };
+        match depth < MAX_DEPTH {
+            true => count_in(inner.as_fd(), depth + 1, count)?,
+            false => *count = MAX_ENTRIES as u64,
+        }
+    }
+    Ok(())
 }
 
 fn measure(path: &Path, directory_block_bytes: u64) -> io::Result<u64> {
@@ -193,7 +235,7 @@ impl Removal<'_> {
     /// Empties a directory. A directory that lies too deep is moved to the root, where the loop
     /// over the root finds it again: so this calls itself at most [`MAX_DEPTH`] times.
     fn clear(&mut self, directory: BorrowedFd<'_>, depth: usize) -> io::Result<()> {
-        /// Names in memory at once.
+        /// Names in memory at the same time.
         const BATCH: usize = 1_000;
         loop {
             let batch = names(directory, BATCH)?;
@@ -294,6 +336,7 @@ mod tests {
         // As on a thread of the blocking pool, or smaller.
         let removing = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
             assert_eq!(size_of(&root).unwrap(), IMMEASURABLE);
+            assert_eq!(entries_in(&root).unwrap(), MAX_ENTRIES as u64);
             assert!(is_unbounded(&make_readable(&root).unwrap_err()));
             remove_all(&root).unwrap();
             assert!(!root.exists());
@@ -316,6 +359,7 @@ mod tests {
         assert_eq!(space_of(&root).unwrap(), files + blocks);
         assert_eq!(size_of(&root.join("sub/a")).unwrap(), 5);
         assert_eq!(size_of(&root.join("absent")).unwrap(), 0);
+        assert_eq!((entries_in(&root).unwrap(), entries_in(&root.join("absent")).unwrap()), (3, 0));
         remove_all(&root).unwrap();
         remove_all(&dir.path().join("outside")).unwrap();
         remove_all(&root).unwrap();

@@ -9,11 +9,13 @@ use api_types::{ApiError, Code, ExecutionId, routes};
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
+use daemon::http::Query;
 use futures_util::stream::{self, Stream, StreamExt};
 use http::header::CONTENT_TYPE;
 
 use super::failure::Failure;
 use super::openapi::refusals;
+use super::paging::PageQuery;
 use super::parameter::Parameter;
 use super::render::Json;
 use super::shared::{Shared, holding};
@@ -24,19 +26,27 @@ const MAX_CANDIDATES: usize = 5;
 
 /// Executions of this node
 ///
-/// Lists the executions that this node holds, including recently finished ones.
+/// Lists the executions that this node holds, including recently finished ones, page by page.
 #[utoipa::path(
     get,
     path = routes::AGENT_EXECUTIONS,
     operation_id = "listOwnExecutions",
     tag = "Executions",
-    responses((status = 200, description = "All of them.", body = ListLocalExecutions)),
-    extensions(("x-error-codes" = json!(refusals(&[Code::ShuttingDown])))),
+    params(
+        ("limit" = Option<usize>, Query, description = "The number of rows of a page, 100 by default and at most 1,000."),
+        ("next_token" = Option<String>, Query, description = "`NextToken` of the page before."),
+        ("order_by" = Option<String>, Query, description = "The sort key: `id`, which is the default.", pattern = "^(id)?$"),
+        ("reverse" = Option<bool>, Query, description = "Descending order."),
+    ),
+    responses((status = 200, description = "A page of executions.", body = ListLocalExecutions)),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ShuttingDown, Code::InvalidQuery, Code::InvalidNextToken])))),
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
+    query: Query,
 ) -> Result<Json<ListLocalExecutions>, Failure> {
-    Ok(Json(ListLocalExecutions { executions: shared.mailbox.list().await? }))
+    let wanted = PageQuery::read(&query)?;
+    Ok(Json(wanted.of(shared.mailbox.list().await?)))
 }
 
 /// One execution of this node

@@ -1,15 +1,19 @@
-//! Who may ask an agent for what it runs, where its orchestrator asks for credentials.
+//! Who may ask an agent for what, where its orchestrator asks for credentials.
 //!
-//! An agent has no tokens of its own: it asks the orchestrator whose token a caller presents, and
-//! answers operators and admins. Everybody else reads output and results through the orchestrator,
-//! which knows the namespaces.
+//! A node may be compromised, so it must never learn a token that opens more than it already has.
+//! A person at the node reads what runs there with the token in the data directory. For metrics there
+//! are tokens of the role `monitor`, which open nothing else: the agent asks the orchestrator whose
+//! they are. By their prefix it refuses every other token without asking, so that a wrong
+//! configuration fails at its first scrape. Output and results for everyone else are with the
+//! orchestrator, which knows the namespaces.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use api_client::{Client, ClientError};
-use api_types::access::Role;
+use api_client::{Client, ClientError, ProxyUse};
+use api_types::access::{MONITOR_TOKEN, Role};
 use api_types::{ApiError, Code};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
@@ -17,6 +21,8 @@ use ring::digest::{SHA256, digest};
 use tokio::time::Instant;
 
 use super::failure::Failure;
+use super::local_token::{LocalToken, LocalTokenError};
+use crate::host::settings::Settings;
 use crate::session::enrolment::Enrolment;
 
 /// How long an answer of the orchestrator is believed. A revoked token opens an agent for no longer.
@@ -27,35 +33,85 @@ const REMEMBERED: usize = 256;
 
 const BEARER: &str = "Bearer ";
 
-/// Judges tokens by asking the orchestrator.
+/// Who may use an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OpenTo {
+    /// Every caller: it says nothing about what runs.
+    Everyone,
+    /// Monitors, and a person at the node.
+    Monitors,
+    /// A person at the node.
+    ThisNode,
+}
+
+/// Judges tokens.
 pub(crate) struct Guard {
-    enrolment: Enrolment,
     orchestrator: String,
+    proxy: ProxyUse,
+    asks: Asks,
     /// By the SHA-256 of the token.
     known: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
+}
+
+/// Whether callers need credentials: only an orchestrator that gave this node a certificate knows
+/// tokens.
+enum Asks {
+    NoCaller,
+    EveryCaller { enrolment: Enrolment, local: LocalToken, file: PathBuf },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Permitted,
-    /// The token is valid, and its role too low.
-    TooLow(Role),
+    /// The token is valid, and has another role.
+    Other(Role),
     Invalid,
 }
 
 // === impl Guard ===
 
 impl Guard {
-    pub(crate) fn new(enrolment: Enrolment, orchestrator: String) -> Self {
-        Self { enrolment, orchestrator, known: Mutex::default() }
+    /// Leaves the token of this start in the file, where callers need credentials.
+    pub(crate) fn open(
+        enrolment: &Enrolment,
+        settings: &Settings,
+        file: PathBuf,
+    ) -> Result<Self, LocalTokenError> {
+        let asks = match enrolment {
+            Enrolment::Stated => Asks::NoCaller,
+            Enrolment::Certified(_) => Asks::EveryCaller {
+                enrolment: enrolment.clone(),
+                local: LocalToken::write(&file)?,
+                file,
+            },
+        };
+        let (orchestrator, proxy) = (settings.orchestrator.clone(), settings.proxy());
+        Ok(Self { orchestrator, proxy, asks, known: Mutex::default() })
     }
 
-    /// Refuses a caller who may not use an operation, unless that is open to everybody.
-    pub(super) async fn admit(&self, is_open: bool, headers: &HeaderMap) -> Result<(), Response> {
-        if is_open || !self.asks_for_credentials() {
+    /// Refuses a caller who may not use an operation.
+    pub(super) async fn admit(&self, open_to: OpenTo, headers: &HeaderMap) -> Result<(), Response> {
+        let Asks::EveryCaller { enrolment, local, file } = &self.asks else { return Ok(()) };
+        if open_to == OpenTo::Everyone {
             return Ok(());
         }
-        self.check(headers).await.map_err(|failure| {
+        let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = presented.and_then(|text| text.strip_prefix(BEARER)).map(str::trim);
+        let checked = match token.filter(|token| !token.is_empty()) {
+            None => Err(unauthenticated("the request has no credentials", hint(open_to, file))),
+            Some(token) if LocalToken::is_meant(token) => match local.is(token) {
+                true => Ok(()),
+                false => {
+                    let message = "the token is not that of the agent's last start";
+                    Err(unauthenticated(message, hint(open_to, file)))
+                }
+            },
+            Some(token) if open_to == OpenTo::Monitors && is_of_a_monitor(token) => {
+                self.ask_about(enrolment, token).await
+            }
+            Some(token) => Err(refused_unasked(open_to, token, file)),
+        };
+        checked.map_err(|failure| {
             let mut response = failure.into_response();
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
@@ -63,36 +119,27 @@ impl Guard {
         })
     }
 
-    /// Only an orchestrator that gave this node a certificate knows tokens.
-    fn asks_for_credentials(&self) -> bool {
-        matches!(self.enrolment, Enrolment::Certified(_))
-    }
-
-    async fn check(&self, headers: &HeaderMap) -> Result<(), Failure> {
-        let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = presented.and_then(|text| text.strip_prefix(BEARER)).map(str::trim);
-        let Some(token) = token.filter(|token| !token.is_empty()) else {
-            return Err(unauthenticated("the request has no credentials"));
-        };
-        match self.verdict(token).await? {
+    async fn ask_about(&self, enrolment: &Enrolment, token: &str) -> Result<(), Failure> {
+        match self.verdict(enrolment, token).await? {
             Verdict::Permitted => Ok(()),
-            Verdict::TooLow(role) => {
-                let message = format!("this needs the role operator, and the token's is {role}");
-                let error = ApiError::new(Code::Forbidden, message)
-                    .with_hint("read output and results of jobs through the orchestrator");
-                Err(error.into())
+            Verdict::Other(role) => {
+                let message = format!("this needs the role monitor, and the token's is {role}");
+                Err(ApiError::new(Code::Forbidden, message).into())
             }
-            Verdict::Invalid => Err(unauthenticated("the credentials are not valid, or no longer")),
+            Verdict::Invalid => {
+                let hint = "make another with `jobctl token create NAME --role monitor`";
+                Err(unauthenticated("the credentials are invalid or revoked", hint.to_owned()))
+            }
         }
     }
 
-    async fn verdict(&self, token: &str) -> Result<Verdict, Failure> {
+    async fn verdict(&self, enrolment: &Enrolment, token: &str) -> Result<Verdict, Failure> {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         if let Some(verdict) = self.remembered(&hash) {
             return Ok(verdict);
         }
-        let verdict = self.ask(token).await.map_err(|error| {
+        let verdict = self.ask(enrolment, token).await.map_err(|error| {
             tracing::debug!(%error, "a token could not be verified");
             let message = "the orchestrator, which verifies tokens, does not answer";
             Failure::new(Code::NodeUnavailable, message)
@@ -118,25 +165,46 @@ impl Guard {
     }
 
     /// Asks as the holder of the token would, over the connection that the node trusts.
-    async fn ask(&self, token: &str) -> Result<Verdict, ClientError> {
-        let Ok(client) = self.client(token) else { return Ok(Verdict::Invalid) };
+    async fn ask(&self, enrolment: &Enrolment, token: &str) -> Result<Verdict, ClientError> {
+        let client = enrolment.client_of(&self.orchestrator, self.proxy, token);
+        let Ok(client): Result<Client, _> = client else { return Ok(Verdict::Invalid) };
         match client.identity().await {
-            Ok(identity) if identity.role.is_of_the_cluster() => Ok(Verdict::Permitted),
-            Ok(identity) => Ok(Verdict::TooLow(identity.role)),
+            Ok(identity) if identity.role == Role::Monitor => Ok(Verdict::Permitted),
+            Ok(identity) => Ok(Verdict::Other(identity.role)),
             Err(ClientError::Api(error)) if error.code == Code::Unauthenticated => {
                 Ok(Verdict::Invalid)
             }
             Err(error) => Err(error),
         }
     }
+}
 
-    fn client(&self, token: &str) -> Result<Client, api_client::InvalidBaseUrl> {
-        self.enrolment.client_of(&self.orchestrator, token)
+fn is_of_a_monitor(token: &str) -> bool {
+    token.strip_prefix(MONITOR_TOKEN).is_some_and(|rest| rest.starts_with('_'))
+}
+
+/// Of a token that is not for this operation, valid or not.
+fn refused_unasked(open_to: OpenTo, token: &str, file: &std::path::Path) -> Failure {
+    if is_of_a_monitor(token) {
+        let message = "a monitor's token opens metrics alone";
+        return ApiError::new(Code::Forbidden, message).with_hint(hint(open_to, file)).into();
+    }
+    let message = "this token is not for agents: revoke it, because this node has seen it now";
+    unauthenticated(message, hint(open_to, file))
+}
+
+fn hint(open_to: OpenTo, file: &std::path::Path) -> String {
+    match open_to {
+        OpenTo::Everyone | OpenTo::Monitors => "send a monitor's token, which begins with jm1_; \
+             `jobctl token create NAME --role monitor` makes one"
+            .to_owned(),
+        OpenTo::ThisNode => format!(
+            "send the token in {} on this node; output and results of jobs are with the orchestrator",
+            file.display()
+        ),
     }
 }
 
-fn unauthenticated(message: &str) -> Failure {
-    ApiError::new(Code::Unauthenticated, message)
-        .with_hint("send the token of an operator: 'Authorization: Bearer <token>'")
-        .into()
+fn unauthenticated(message: &str, hint: String) -> Failure {
+    ApiError::new(Code::Unauthenticated, message).with_hint(hint).into()
 }

@@ -57,18 +57,22 @@ mod tests {
             ("Agent", "The node's own record."),
             ("Executions", "Running executions, and the retained data of finished ones."),
             ("Health", "For operators of the service."),
+            ("Requester", "What older releases served here."),
         ],
     };
 
     /// Items that the handlers refer to but do not register: the document itself, and a parameter's
     /// enum.
     #[derive(OpenApi)]
-    #[openapi(paths(super::document), components(schemas(LogStream)))]
-    struct Beside;
+    #[openapi(
+        paths(super::document, daemon::http::requester::gone),
+        components(schemas(LogStream))
+    )]
+    struct Unregistered;
 
     #[test]
     fn the_file_is_what_the_handlers_say() {
-        let described = operations().described().document(Beside::openapi());
+        let described = operations().described().document(Unregistered::openapi());
         check_golden(env!("CARGO_MANIFEST_DIR"), &finish(described, &ABOUT));
     }
 }

@@ -37,7 +37,7 @@ use super::shared::{Shared, holding};
             status = 200,
             description = "The whole archive.",
             body = Vec<u8>,
-            content_type = "application/gzip",
+            content_type = "application/octet-stream",
             headers(
                 ("ETag" = String),
                 ("Accept-Ranges" = String),
@@ -48,7 +48,7 @@ use super::shared::{Shared, holding};
             status = 206,
             description = "The rest of the archive.",
             body = Vec<u8>,
-            content_type = "application/gzip",
+            content_type = "application/octet-stream",
             headers(("ETag" = String), ("Content-Range" = String)),
         ),
     ),
@@ -80,7 +80,7 @@ pub(super) async fn archive(
     let etag = format!("\"{size_bytes:x}-{modified:x}\"");
     let start = start_of_range(&headers, &etag, size_bytes);
     let mut response = Response::builder()
-        .header(CONTENT_TYPE, "application/gzip")
+        .header(CONTENT_TYPE, "application/octet-stream")
         .header(CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))
         .header(ACCEPT_RANGES, "bytes")
         .header(ETAG, etag)

@@ -35,8 +35,8 @@ pub(crate) struct Shared {
     pub(crate) guard: Arc<Guard>,
 }
 
-/// Readers of output and archives at once, a quarter of all connections: however many follow, the
-/// health check is answered. Most readers come through the orchestrator.
+/// Concurrent readers of output and archives, a quarter of all connections: however many follow,
+/// the health check is answered. Most readers come through the orchestrator.
 const MAX_READERS: usize = 64;
 
 /// Permits of requests that stay open.

@@ -58,7 +58,11 @@ impl Admission<'_> {
             self.sources.admit(input).map_err(named)?;
             absolute_path("Target", &input.target).map_err(named)?;
             let target = input.target.trim_end_matches('/');
-            if let Some(other) = targets.insert(target, index) {
+            // Files share a directory; their names are known once they are fetched.
+            let is_directory = input.target.ends_with('/');
+            if let Some((other, other_is_directory)) = targets.insert(target, (index, is_directory))
+                && !(is_directory && other_is_directory)
+            {
                 return Err(named(format!(
                     "its Target '{target}' is also the Target of input {other}"
                 )));

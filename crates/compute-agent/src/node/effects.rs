@@ -1,39 +1,31 @@
-//! Runs the effects of executions: each in a task of its own that ends with an event.
+//! Runs the effects of executions: each in a separate task that ends with an event.
 
 mod collecting;
+mod copying;
 mod failpoints;
+mod judging;
 mod room;
+mod steps;
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_core::execution::{Event, Failure};
 use api_types::protocol::Work;
-use api_types::{ExecutionId, NodeId, Timestamp};
-use tokio::sync::Semaphore;
+use api_types::{ExecutionId, Timestamp};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, warn};
 
-use crate::data::inputs::Sources;
-use crate::data::inputs::cache::boots;
 use crate::data::progress::Progress;
-use crate::data::results::publisher::Publishers;
-use crate::data::secrets::Secrets;
 use crate::host::backoff::Backoff;
 use crate::host::clock;
-use crate::host::data_dir::{DataDir, ExecutionDir, ExecutionDirs};
-use crate::host::disk::Disk;
-use crate::host::gpu::Inventory;
-use crate::host::settings::Settings;
-use crate::node::mailbox::Mailbox;
-use crate::node::tasks::Tasks;
-use crate::node::usage::Meters;
-use crate::observer::{Observer, Stage};
-use crate::runtime::registry::Engines;
+use crate::host::data_dir::ExecutionDir;
+use crate::observer::Stage;
 use crate::runtime::{Executor, ExecutorError, Run};
 use failpoints::{CREATE, REMOVE, START, STOP, WAIT};
+pub(crate) use steps::{Files, Step, Steps};
 
 /// Delays between attempts that fail because the engine is unreachable.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
@@ -46,63 +38,6 @@ const PREPARE_TRIES: u32 = 5;
 /// The size of a step, of which every execution has one: what few of them need is boxed.
 const MAX_STEP_BYTES: usize = 10 * 1024;
 
-/// The shared state of all steps.
-pub(crate) struct Steps {
-    pub(crate) node_id: NodeId,
-    pub(crate) engines: Arc<Engines>,
-    pub(crate) gpus: Inventory,
-    pub(crate) observer: Arc<Observer>,
-    pub(crate) meters: Arc<Meters>,
-    pub(crate) stop_grace: Duration,
-    pub(crate) tasks: Tasks,
-    pub(crate) files: Files,
-}
-
-/// The inputs, secrets, outputs and disk limits of this node.
-pub(crate) struct Files {
-    pub(crate) sources: Sources,
-    pub(crate) publishers: Publishers,
-    pub(crate) secrets: Secrets,
-    pub(crate) dirs: ExecutionDirs,
-    disk: Disk,
-    /// The write limit of a task that requests no disk.
-    results_max_bytes: u64,
-    /// Serialises measurements of what tasks wrote, since each is expensive for the engine.
-    measuring: Semaphore,
-}
-
-/// One execution, and the channel for its events.
-#[derive(Clone)]
-pub(crate) struct Step {
-    pub(crate) id: ExecutionId,
-    pub(crate) work: Arc<Work>,
-    /// By index.
-    pub(crate) gpus: Vec<u32>,
-    pub(crate) mailbox: Mailbox,
-}
-
-// === impl Files ===
-
-impl Files {
-    pub(crate) fn new(
-        settings: &Settings,
-        data_dir: &DataDir,
-        listen: SocketAddr,
-        secrets: Secrets,
-    ) -> Self {
-        let cache = boots::of_this_boot(&data_dir.cache(), &clock::boot_id());
-        Self {
-            sources: Sources::new(settings, cache),
-            publishers: Publishers::new(settings, data_dir.published(), listen),
-            secrets,
-            dirs: data_dir.executions(),
-            disk: Disk::new(data_dir.root(), settings.disk.reserve_bytes),
-            results_max_bytes: settings.results.max_bytes,
-            measuring: Semaphore::new(1),
-        }
-    }
-}
-
 // === impl Steps ===
 
 impl Steps {
@@ -111,13 +46,18 @@ impl Steps {
         self.spawn(&step.clone(), async move {
             let event = match steps.make_ready(&step, &cancel).await {
                 Ok(()) => Event::Prepared,
-                Err(failure) => Event::Failed(failure),
+                Err(error) => Event::Failed(steps.judge(&step, error, &cancel).await),
             };
             step.tell(event).await;
         });
     }
 
-    async fn make_ready(&self, step: &Step, cancel: &CancellationToken) -> Result<(), Failure> {
+    async fn make_ready(
+        &self,
+        step: &Step,
+        cancel: &CancellationToken,
+    ) -> Result<(), ExecutorError> {
+        failpoint::handle("prepare", &step.work.job_name);
         let executor = self.executor(&step.work)?;
         let dir = self.files.dirs.of(step.id);
         let mut wanted = step.work.task.input_sources.clone();
@@ -129,7 +69,7 @@ impl Steps {
         let handover = self.files.secrets.handover();
         let asking = handover.grant(id, &work.task, &progress);
         let granted = cancel.run_until_cancelled(asking).await;
-        let granted = granted.ok_or_else(|| Failure::from(ExecutorError::Cancelled))??;
+        let granted = granted.ok_or(ExecutorError::Cancelled)??;
         let fetching = self.files.sources.fetch_all(&wanted, &work, &granted, &dir, &progress);
         let fetching = async {
             let fetched = cancel.run_until_cancelled(fetching).await;
@@ -141,7 +81,7 @@ impl Steps {
                 // Immediately: on a disk that its inputs fill, even the failure could not be
                 // recorded.
                 remove_inputs(dir, step.id).await;
-                return Err(failure);
+                return Err(failure.into());
             }
         };
         let modules = inputs.split_off(inputs_count);
@@ -149,12 +89,12 @@ impl Steps {
         let (gpus, node_id) = (self.gpus.device_ids(&step.gpus), self.node_id);
         let asking = self.files.secrets.hand_over(id, &work, &progress);
         let secrets = cancel.run_until_cancelled(asking).await;
-        let secrets = secrets.ok_or_else(|| Failure::from(ExecutorError::Cancelled))??;
+        let secrets = secrets.ok_or(ExecutorError::Cancelled)??;
         let run = Run { id, node_id, work, granted, inputs, secrets, modules, gpus, progress };
         watch.stage(Stage::Make, self.make(&run, cancel)).await
     }
 
-    async fn make(&self, run: &Run, cancel: &CancellationToken) -> Result<(), Failure> {
+    async fn make(&self, run: &Run, cancel: &CancellationToken) -> Result<(), ExecutorError> {
         let executor = self.executor(&run.work)?;
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let prepare = || failpoint::around(CREATE, || executor.prepare(run, cancel));
@@ -163,11 +103,11 @@ impl Steps {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
                     debug!(%error, "the engine is unreachable; retrying the preparation");
                 }
-                outcome => return Ok(outcome?),
+                outcome => return outcome,
             }
             cancel.run_until_cancelled(backoff.wait()).await.ok_or(ExecutorError::Cancelled)?;
         }
-        Ok(prepare().await?)
+        prepare().await
     }
 
     pub(crate) fn start(self: &Arc<Self>, step: Step, cancel: CancellationToken) {
@@ -175,22 +115,23 @@ impl Steps {
         self.spawn(&step.clone(), async move {
             let watch = steps.observer.watch(step.id, &step.work);
             let event = match watch.stage(Stage::Start, steps.start_once(&step, &cancel)).await {
-                Ok(Some(at)) => Event::Started { at },
+                Ok(Some(at)) => Event::Started { at, remark: steps.remark(&step) },
                 Ok(None) => Event::StartGivenUp,
-                Err(failure) => Event::Failed(failure),
+                Err(error) => Event::Failed(steps.judge(&step, error, &cancel).await),
             };
             step.tell(event).await;
         });
     }
 
     /// An engine that became unreachable during a start may have started the task: the agent
-    /// retries until it is back, so that no other node runs the task at the same time. None if nobody
-    /// wants the task any more, so that it does not start hours later.
+    /// retries until it is back, so that no other node runs the task at the same time. None if no
+    /// one wants the task any more, so that it does not start hours later.
     async fn start_once(
         &self,
         step: &Step,
         cancel: &CancellationToken,
-    ) -> Result<Option<Timestamp>, Failure> {
+    ) -> Result<Option<Timestamp>, ExecutorError> {
+        failpoint::handle("start", &step.work.job_name);
         let executor = self.executor(&step.work)?;
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
@@ -211,33 +152,46 @@ impl Steps {
         self.files.sources.hold_again(step.id, &step.work.task.input_sources);
         let steps = Arc::clone(self);
         self.spawn(&step.clone(), async move {
+            failpoint::handle("watch", &step.work.job_name);
             let executor = match steps.executor(&step.work) {
                 Ok(executor) => executor,
-                Err(failure) => return step.tell(Event::Failed(failure)).await,
+                Err(error) => return step.tell(Event::Failed(error.into())).await,
             };
             let mut end = std::pin::pin!(failpoint::around(WAIT, || executor.wait(step.id)));
+            let (ended, (beyond, printed)) = (CancellationToken::new(), oneshot::channel());
+            let (watched, short) = steps.reserve.watch(step.id, &step.work);
             let ending = async {
                 tokio::select! {
                     biased;
                     end = &mut end => end,
-                    event = steps.made_to_end(&step, executor, deadline) => {
+                    event = steps.made_to_end(&step, executor, deadline, [printed, short]) => {
                         step.tell(event).await;
                         end.await
                     }
                 }
             };
-            let end = tokio::select! {
-                biased;
-                end = ending => end,
-                never = steps.meters.follow(step.id, &step.work, executor) => match never {},
+            let watching = async {
+                let end = tokio::select! {
+                    biased;
+                    end = ending => end,
+                    never = steps.meters.follow(step.id, &step.work, executor) => match never {},
+                };
+                ended.cancel();
+                end
             };
+            let copying = Box::pin(copying::copy(&steps, &step, executor, &ended, beyond));
+            // The collection writes to the same files once the copy is written.
+            let (end, ()) = tokio::join!(watching, copying);
+            drop(watched);
             steps.meters.ended(step.id, executor).await;
             let event = match end {
                 Ok(exit) => {
                     steps.observer.exited(step.id, &exit, clock::now());
                     Event::Exited(exit)
                 }
-                Err(error) => Event::Failed(error.into()),
+                Err(error) => {
+                    Event::Failed(steps.judge(&step, error, &CancellationToken::new()).await)
+                }
             };
             step.tell(event).await;
         });
@@ -249,6 +203,7 @@ impl Steps {
         step: &Step,
         executor: &dyn Executor,
         deadline: Option<Timestamp>,
+        [printed, short]: [oneshot::Receiver<Failure>; 2],
     ) -> Event {
         let timeout = async {
             match deadline {
@@ -259,6 +214,8 @@ impl Steps {
         tokio::select! {
             () = timeout => Event::TimedOut,
             failure = room::overfull(self, step, executor) => Event::Overfull(failure),
+            Ok(failure) = printed => Event::Overfull(failure),
+            Ok(failure) = short => Event::Overfull(failure),
         }
     }
 
@@ -295,6 +252,7 @@ impl Steps {
             if !step.work.task.secrets.is_empty() {
                 steps.files.secrets.forget(step.id).await;
             }
+            steps.files.copies.forget(step.id);
             let Ok(executor) = executor else { return };
             steps.files.sources.release(step.id);
             let modules = executor.modules(&step.work);
@@ -319,10 +277,11 @@ impl Steps {
         self.tasks.spawn(Box::pin(task).instrument(span));
     }
 
-    fn executor(&self, work: &Work) -> Result<&dyn Executor, Failure> {
+    fn executor(&self, work: &Work) -> Result<&dyn Executor, ExecutorError> {
         let engine = work.task.engine.engine_type;
         self.engines.get(engine).ok_or_else(|| {
-            Failure::node(format!("engine '{engine}' was removed from this node's settings"))
+            let reason = format!("engine '{engine}' was removed from this node's settings");
+            ExecutorError::Failed(Failure::node(reason))
         })
     }
 }

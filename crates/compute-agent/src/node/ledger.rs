@@ -1,7 +1,7 @@
 //! The durable record of this node's executions, written before any response.
 //!
 //! One SQLite file in WAL mode with `synchronous=FULL`: a commit that returned survives a crash of
-//! the machine. The supervisor is its only user and commits the outcome of many events at once, so
+//! the machine. The supervisor is its only user and commits the outcome of many events together, so
 //! a batch costs one fsync; an execution costs one row with its work (about 2 kB), one with its
 //! phase, and one per unacknowledged report.
 //!
@@ -110,6 +110,11 @@ impl Ledger {
                 json,
             });
         }
+        let mut statement = self.connection.prepare("SELECT record FROM ends")?;
+        let mut rows = statement.query([])?;
+        if let Some(row) = rows.next()? {
+            contents.ends = serde_json::from_str(row.get_ref(0)?.as_str()?)?;
+        }
         Ok(contents)
     }
 
@@ -186,6 +191,11 @@ impl Ledger {
             for id in &batch.forgotten {
                 forget_phase.execute([id.uuid().as_bytes()])?;
                 forget_work.execute([id.uuid().as_bytes()])?;
+            }
+            if let Some(ends) = &batch.ends {
+                transaction.prepare_cached("DELETE FROM ends")?.execute([])?;
+                let mut note = transaction.prepare_cached("INSERT INTO ends VALUES (?1)")?;
+                note.execute([json(ends)?])?;
             }
         }
         transaction.commit()

@@ -24,6 +24,8 @@ pub(crate) enum Message {
     Leftovers(Vec<ExecutionId>, oneshot::Sender<Vec<ExecutionId>>),
     /// Finish the turn, then stop.
     Stop,
+    /// End as if the process were killed.
+    Kill,
 }
 
 /// The supervisor has stopped: the agent is stopping.

@@ -6,7 +6,7 @@
 //! depends on wait for the next commit ([`NodeState::close`]). A failed commit, on a full disk for
 //! instance, is retried while messages wait and tasks keep running.
 //!
-//! It is plain synchronous code on a thread of its own, so that a commit blocks no other task.
+//! It is plain synchronous code on a separate thread, so that a commit blocks no other task.
 
 pub(crate) mod sweep;
 
@@ -45,7 +45,7 @@ pub(crate) struct Supervisor {
     ledger: Ledger,
     state: NodeState,
     /// Cancels the fetch of each execution that is being prepared, further attempts to start one that
-    /// nobody wants any more, and to stop one that has ended.
+    /// no one wants any more, and to stop one that has ended.
     cancels: HashMap<ExecutionId, CancellationToken>,
     capacity: Resources,
     outbox: Arc<Outbox>,
@@ -55,7 +55,7 @@ pub(crate) struct Supervisor {
     vitals: Arc<Vitals>,
 }
 
-/// The parts of the supervisor, besides the ledger.
+/// The parts of the supervisor, except the ledger.
 pub(crate) struct Parts {
     pub(crate) limits: Limits,
     pub(crate) outbox: Arc<Outbox>,
@@ -105,6 +105,7 @@ impl Supervisor {
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         self.vitals.turn_begins();
         let mut round = Round::default();
+        self.state.open(clock::steady_now(), &mut round.turn);
         self.state.resume(clock::steady_now(), &mut round.turn);
         if !self.end(round) {
             return;
@@ -147,6 +148,11 @@ impl Supervisor {
             }
             Message::Leftovers(found, answer) => round.answer(answer, self.state.leftovers(found)),
             Message::Stop => {
+                self.state.stop();
+                round.settles = true;
+                round.stops = true;
+            }
+            Message::Kill => {
                 round.settles = true;
                 round.stops = true;
             }

@@ -1,25 +1,37 @@
 //! What the tasks of this node use: sampled while they run, and kept until they are reported.
 //!
 //! The engines' counters are cumulative, so samples need not be frequent: they give the rate, and a
-//! peak where the kernel keeps none. The last sample is also in a file of the execution's
-//! directory, for a task that ends while the agent is down.
+//! peak where the kernel keeps none. The last sample and the curve are also in a file of the
+//! execution's directory, for a task that ends while the agent is down.
 //!
-//! The agent does not send samples on its own: the orchestrator asks for all of them while somebody
+//! The agent does not send samples on its own: the orchestrator asks for all of them while a client
 //! watches, and the last report of an execution carries its totals.
+
+mod recorder;
+mod rings;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use api_types::curve::{NodeCurve, UsageCurve, millis};
 use api_types::engine::EngineType;
 use api_types::protocol::Work;
+use api_types::quantity::{Capacity, Resources};
 use api_types::usage::{ExecutionUsage, Usage};
 use api_types::{ExecutionId, JobId, Timestamp};
 use futures_util::stream::{self, StreamExt};
+use serde::{Deserialize, Serialize};
 use tracing::debug;
+
+use self::recorder::Recorder;
+use self::rings::{NodeSample, Rings, SAMPLE_INTERVAL};
 
 use crate::host::cgroup::Reading;
 use crate::host::clock;
@@ -39,13 +51,26 @@ const CURRENT: Duration = Duration::from_millis(500);
 /// How long an answer may take; it then has the previous samples.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// Tasks measured at once for one answer: an Engine that measures them itself only gets slower.
+/// Tasks measured in parallel for one answer: an Engine that measures them itself only gets slower.
 const MEASURED_AT_ONCE: usize = 8;
+
+/// Samples of the node between two writes of its file: two minutes, which a crash may cost.
+const SAMPLES_PER_WRITE: u64 = 12;
 
 pub(crate) struct Meters {
     engines: Arc<Engines>,
     dirs: ExecutionDirs,
     tasks: Mutex<HashMap<ExecutionId, Metered>>,
+    node: Mutex<Rings>,
+}
+
+/// What is kept of a task in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    usage: Usage,
+    #[serde(rename = "Curve", default, skip_serializing_if = "Option::is_none")]
+    curve: Option<UsageCurve>,
 }
 
 struct Metered {
@@ -54,6 +79,8 @@ struct Metered {
     namespace: String,
     runs: bool,
     sample: Option<Sample>,
+    /// From its first sample on.
+    curve: Option<Recorder>,
     /// Whether a sample of it may be in its file.
     is_kept: bool,
 }
@@ -69,7 +96,8 @@ struct Sample {
 
 impl Meters {
     pub(crate) fn new(engines: &Arc<Engines>, dirs: ExecutionDirs) -> Self {
-        Self { engines: Arc::clone(engines), dirs, tasks: Mutex::default() }
+        let (tasks, node) = (Mutex::default(), Mutex::default());
+        Self { engines: Arc::clone(engines), dirs, tasks, node }
     }
 
     /// Samples a running task until this is dropped.
@@ -93,13 +121,15 @@ impl Meters {
     async fn begin(&self, id: ExecutionId, work: &Work) {
         let earlier = self.kept(id).await;
         let is_kept = earlier.is_some();
-        let sample = earlier.map(|usage| Sample { usage, taken_at: None });
+        let curve = earlier.as_ref().and_then(Kept::recorder);
+        let sample = earlier.map(|kept| Sample { usage: kept.usage, taken_at: None });
         self.tasks().entry(id).or_insert_with(|| Metered {
             engine: work.task.engine.engine_type,
             job_id: work.job_id,
             namespace: work.namespace.clone(),
             runs: true,
             sample,
+            curve,
             is_kept,
         });
     }
@@ -109,8 +139,7 @@ impl Meters {
         match executor.usage(id).await {
             Ok(Some(reading)) => {
                 if let Some(metered) = self.tasks().get_mut(&id) {
-                    metered.sample =
-                        Some(Sample::next(metered.sample, reading, Instant::now(), clock::now()));
+                    metered.add(reading, Instant::now(), clock::now());
                 }
             }
             Ok(None) => {}
@@ -146,20 +175,20 @@ impl Meters {
         }
     }
 
-    /// The totals of a task that has ended; none where nothing measured it.
-    pub(crate) async fn totals(&self, id: ExecutionId) -> Option<Usage> {
-        let known = self.tasks().get(&id).map(|metered| metered.sample);
-        let usage = match known {
-            Some(sample) => sample?.usage,
+    /// The totals of a task that has ended, and its curve; none where nothing measured it.
+    pub(crate) async fn totals(&self, id: ExecutionId) -> Option<(Usage, Option<UsageCurve>)> {
+        let known = self.tasks().get(&id).map(Metered::kept);
+        let Kept { usage, curve } = match known {
+            Some(kept) => kept?,
             // An earlier agent saw its end.
             None => self.kept(id).await?,
         };
-        Some(Usage { cpu: 0.0, memory: 0, ..usage })
+        Some((Usage { cpu: 0.0, memory: 0, ..usage }, curve))
     }
 
     /// What an earlier agent has written. Most tasks have no such file, and a thread to read it
     /// would cost more than the shortest of them.
-    async fn kept(&self, id: ExecutionId) -> Option<Usage> {
+    async fn kept(&self, id: ExecutionId) -> Option<Kept> {
         let dir = self.dirs.of(id);
         if !dir.usage().exists() {
             return None;
@@ -171,12 +200,14 @@ impl Meters {
         self.tasks().remove(&id);
     }
 
-    /// What every running task uses now.
-    pub(crate) async fn all(&self) -> Vec<ExecutionUsage> {
+    /// What every running task uses now, or those of one job with their curves.
+    pub(crate) async fn all(&self, job: Option<JobId>) -> Vec<ExecutionUsage> {
+        let is_asked =
+            |metered: &Metered| metered.runs && job.is_none_or(|job| metered.job_id == job);
         let outdated: Vec<_> = self
             .tasks()
             .iter()
-            .filter(|(_, metered)| metered.runs && metered.is_outdated())
+            .filter(|(_, metered)| is_asked(metered) && metered.is_outdated())
             .map(|(id, metered)| (*id, metered.engine))
             .collect();
         let measuring =
@@ -189,27 +220,86 @@ impl Meters {
             debug!("tasks are slow to measure; the previous samples are sent");
         }
         let tasks = self.tasks();
-        let running = tasks.iter().filter(|(_, metered)| metered.runs);
+        let running = tasks.iter().filter(|(_, metered)| is_asked(metered));
         let used = running.filter_map(|(id, metered)| {
+            let Kept { usage, curve } = metered.kept()?;
             Some(ExecutionUsage {
                 execution_id: *id,
                 job_id: metered.job_id,
                 namespace: metered.namespace.clone(),
-                usage: metered.sample?.usage,
+                usage,
+                curve: curve.filter(|_| job.is_some()),
             })
         });
         used.collect()
     }
 
-    async fn write(&self, id: ExecutionId) {
-        let sample = self.tasks().get_mut(&id).and_then(|metered| {
-            // Before it is: nobody may wait for the end of the write.
-            metered.is_kept = true;
-            metered.sample
+    /// What the node's tasks used in the last hour, and in the last day.
+    pub(crate) fn of_node(&self) -> (NodeCurve, NodeCurve) {
+        let rings = self.rings();
+        (rings.hour(), rings.day())
+    }
+
+    /// Samples what all tasks use together, until the agent ends; kept in the file.
+    pub(crate) async fn follow_node(
+        self: Arc<Self>,
+        held: impl Fn() -> Resources + Send + Sync,
+        file: PathBuf,
+    ) {
+        let read = file.clone();
+        let kept = tokio::task::spawn_blocking(move || fs::read(read).ok()).await.ok().flatten();
+        if let Some(kept) = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+            *self.rings() = kept;
+        }
+        let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        for number in 1_u64.. {
+            ticks.tick().await;
+            let sample = self.node_sample(held());
+            self.rings().push(clock::now(), sample);
+            if number.is_multiple_of(SAMPLES_PER_WRITE) {
+                self.write_rings(file.clone()).await;
+            }
+        }
+    }
+
+    fn node_sample(&self, held: Resources) -> NodeSample {
+        let tasks = self.tasks();
+        let running = tasks.values().filter(|metered| metered.runs);
+        let samples = running.filter_map(|metered| metered.sample);
+        let (cpu, memory) = samples.fold((0.0, 0_u64), |(cpu, memory), Sample { usage, .. }| {
+            (cpu + usage.cpu, memory.saturating_add(usage.memory))
         });
-        let Some(Sample { usage, .. }) = sample else { return };
+        let held = Capacity::from(held);
+        NodeSample {
+            cpu: millis(cpu),
+            memory,
+            allocated_cpu: millis(held.cpu),
+            allocated_memory: held.memory,
+        }
+    }
+
+    async fn write_rings(&self, file: PathBuf) {
+        let bytes = serde_json::to_vec(&*self.rings());
+        let written = tokio::task::spawn_blocking(move || replace(&file, &bytes?)).await;
+        if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            debug!(%error, "cannot keep what the node uses");
+        }
+    }
+
+    fn rings(&self) -> MutexGuard<'_, Rings> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write(&self, id: ExecutionId) {
+        let kept = self.tasks().get_mut(&id).and_then(|metered| {
+            // Before it is: the end of the write may have no waiter.
+            metered.is_kept = true;
+            metered.kept()
+        });
+        let Some(kept) = kept else { return };
         let dir = self.dirs.of(id);
-        let written = tokio::task::spawn_blocking(move || write(&dir, &usage)).await;
+        let written = tokio::task::spawn_blocking(move || write(&dir, &kept)).await;
         if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             // It is needed only if this process ends before the task does.
             debug!(execution = %id, %error, "cannot keep a sample");
@@ -221,21 +311,50 @@ impl Meters {
     }
 }
 
-/// The sample that an earlier agent kept, if it is whole.
-fn read(dir: &ExecutionDir) -> Option<Usage> {
+/// What an earlier agent kept, if it is whole.
+fn read(dir: &ExecutionDir) -> Option<Kept> {
     serde_json::from_slice(&fs::read(dir.usage()).ok()?).ok()
 }
 
-fn write(dir: &ExecutionDir, usage: &Usage) -> io::Result<()> {
+fn write(dir: &ExecutionDir, kept: &Kept) -> io::Result<()> {
     dir.create()?;
-    let beside = dir.usage().with_extension("new");
-    fs::write(&beside, serde_json::to_vec(usage)?)?;
-    fs::rename(beside, dir.usage())
+    replace(&dir.usage(), &serde_json::to_vec(kept)?)
+}
+
+fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = file.with_extension("new");
+    fs::write(&new, bytes)?;
+    fs::rename(new, file)
+}
+
+// === impl Kept ===
+
+impl Kept {
+    fn recorder(&self) -> Option<Recorder> {
+        Recorder::resume(self.curve.as_ref()?, self.usage.cpu_seconds)
+    }
 }
 
 // === impl Metered ===
 
 impl Metered {
+    fn add(&mut self, reading: Reading, now: Instant, wall: Timestamp) {
+        let next = Sample::next(self.sample, reading, now, wall);
+        match (&mut self.curve, &self.sample) {
+            (Some(curve), Some(before)) => {
+                let memory = before.usage.memory.max(next.usage.memory);
+                curve.add(before.age(now, wall), next.usage.cpu_seconds, memory);
+            }
+            _ => self.curve = Some(Recorder::begin(wall, next.usage.cpu_seconds)),
+        }
+        self.sample = Some(next);
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        let usage = self.sample?.usage;
+        Some(Kept { usage, curve: self.curve.as_ref().and_then(Recorder::curve) })
+    }
+
     fn is_outdated(&self) -> bool {
         let taken_at = self.sample.and_then(|sample| sample.taken_at);
         taken_at.is_none_or(|taken_at| taken_at.elapsed() >= CURRENT)
@@ -245,6 +364,14 @@ impl Metered {
 // === impl Sample ===
 
 impl Sample {
+    /// How long ago it was taken; by the wall clock if an earlier agent took it.
+    fn age(&self, now: Instant, wall: Timestamp) -> Duration {
+        match self.taken_at {
+            Some(taken_at) => now.saturating_duration_since(taken_at),
+            None => wall.since(self.usage.measure_time),
+        }
+    }
+
     fn next(before: Option<Self>, reading: Reading, now: Instant, wall: Timestamp) -> Self {
         let earlier = before.map_or_else(Usage::default, |before| before.usage);
         let cpu_seconds = reading.cpu.as_secs_f64().max(earlier.cpu_seconds);
@@ -269,59 +396,5 @@ impl Sample {
             measure_time: wall,
         };
         Self { usage, taken_at: Some(now) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::data_dir::DataDir;
-    use crate::testing::execution_id;
-
-    fn reading(cpu_millis: u64, memory_bytes: u64, memory_peak_bytes: Option<u64>) -> Reading {
-        Reading { cpu: Duration::from_millis(cpu_millis), memory_bytes, memory_peak_bytes }
-    }
-
-    #[test]
-    fn the_rate_is_that_since_the_sample_before() {
-        let begin = Instant::now();
-        let first = Sample::next(None, reading(100, 5, None), begin, Timestamp(1));
-        assert_eq!((first.usage.cpu_seconds, first.usage.cpu), (0.1, 0.0));
-        let at = begin + Duration::from_secs(2);
-        let second = Sample::next(Some(first), reading(1100, 5, None), at, Timestamp(2));
-        assert_eq!(second.usage.cpu, 0.5);
-        let soon = at + SHORTEST_RATE / 2;
-        let third = Sample::next(Some(second), reading(1150, 5, None), soon, Timestamp(3));
-        assert_eq!((third.usage.cpu, third.usage.cpu_seconds), (0.5, 1.15));
-    }
-
-    #[test]
-    fn a_peak_without_the_kernels_help_is_that_of_the_samples() {
-        let now = Instant::now();
-        let first = Sample::next(None, reading(1, 70, None), now, Timestamp(1));
-        let second = Sample::next(Some(first), reading(2, 20, None), now, Timestamp(2));
-        assert_eq!((second.usage.memory, second.usage.memory_peak), (20, 70));
-        let third = Sample::next(Some(second), reading(2, 20, Some(90)), now, Timestamp(3));
-        assert_eq!(third.usage.memory_peak, 90);
-    }
-
-    #[test]
-    fn nothing_falls_when_an_earlier_agent_has_seen_more() {
-        let usage = Usage { cpu_seconds: 9.0, memory_peak: 80, ..Usage::default() };
-        let earlier = Sample { usage, taken_at: None };
-        let next = Sample::next(Some(earlier), reading(1, 2, None), Instant::now(), Timestamp(1));
-        assert_eq!((next.usage.cpu_seconds, next.usage.memory_peak), (9.0, 80));
-    }
-
-    #[test]
-    fn a_sample_is_read_back_and_a_damaged_one_is_none() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(execution_id(1));
-        assert_eq!(read(&dir), None);
-        let usage = Usage { cpu_seconds: 1.5, disk: Some(7), ..Usage::default() };
-        write(&dir, &usage).unwrap();
-        assert_eq!(read(&dir), Some(usage));
-        fs::write(dir.usage(), b"{").unwrap();
-        assert_eq!(read(&dir), None);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use agent_core::node_state::Usage;
 use api_types::protocol::Heartbeat;
+use api_types::quantity::Resources;
 
 use crate::host::clock;
 use crate::node::ledger::LedgerError;
@@ -88,6 +89,11 @@ impl Vitals {
         }
     }
 
+    /// What executions hold.
+    pub(crate) fn held(&self) -> Resources {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner).used
+    }
+
     /// A heartbeat from an agent that keeps to this lease.
     pub(crate) fn heartbeat(&self, session: u64, lease: Duration) -> Heartbeat {
         let usage = *self.usage.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,6 +104,7 @@ impl Vitals {
             enqueued_executions: usage.enqueued_executions,
             stalled_millis: u64::try_from(self.busy_for().as_millis()).unwrap_or(u64::MAX),
             lease_seconds: lease.as_secs(),
+            probed: None,
         }
     }
 }

@@ -8,59 +8,62 @@
 //! The Engine's `local` log driver keeps the output: it survives the agent, preserves bytes that
 //! are not UTF-8 (`json-file` does not), and has a size limit.
 //!
-//! Each running task costs one connection to the Engine, which waits for its end.
+//! Each running task costs two connections to the Engine: one waits for its end, and after half a
+//! second another one copies its output.
 
 mod container;
 mod ending;
+mod engine;
 mod error;
+mod growth;
+mod host_paths;
 mod image;
+mod labels;
 mod making;
 mod meter;
 mod output;
+mod remarks;
 mod result_directories;
 mod room;
 mod sandbox;
+mod specified;
+mod targets;
+mod twin;
+mod usage;
 mod volumes;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use agent_core::execution::Exit;
-use api_types::engine::{DockerParams, NetworkType};
 use api_types::protocol::Work;
 use api_types::{ExecutionId, NodeId, Timestamp};
-use bollard::API_DEFAULT_VERSION;
-use bollard::models::{ContainerState, ContainerStateStatusEnum};
+use bollard::models::ContainerStateStatusEnum;
 use bollard::query_parameters::{
-    InspectContainerOptions, ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
+    ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
 };
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Availability, Executor, ExecutorError, OutputChunk, Run};
+use super::twin::Twin;
+use super::{Availability, Executor, ExecutorError, OutputChunk, OutputKeeping, OutputRange, Run};
 use crate::host::cgroup::Reading;
 use crate::host::clock;
+use crate::host::device::Device;
 use crate::host::settings::Settings;
 use crate::node::tasks::Tasks;
 use bollard::errors::Error;
+use engine::Engine;
 use error::{is_conflict, is_not_found};
+pub(crate) use labels::{LABEL_EXECUTION, LABEL_NODE, LABEL_RESULTS};
 use sandbox::Sandboxes;
-
-/// The execution that a container belongs to.
-pub(crate) const LABEL_EXECUTION: &str = "service.org/execution";
-/// The job of that execution.
-pub(crate) const LABEL_JOB: &str = "service.org/job";
-/// The result directories created in the container, as a JSON array, for recreating it.
-pub(crate) const LABEL_RESULTS: &str = "service.org/result-directories";
-/// The network of the task, where it has one, for recreating its container.
-pub(crate) const LABEL_NETWORK: &str = "service.org/network";
-/// The node whose agent created the container.
-pub(crate) const LABEL_NODE: &str = "service.org/node";
+use specified::{image_of, moment, params};
+use twin::Twins;
 
 /// Time limit for one response of the Engine, after which it counts as unreachable. Creating a
 /// container on a busy disk has taken several seconds.
@@ -82,13 +85,19 @@ pub(crate) struct Docker {
     /// Whether tasks may ask for a network.
     allow_network: bool,
     /// None until the Engine has responded once.
-    client: RwLock<Option<bollard::Docker>>,
+    client: RwLock<Option<Engine>>,
     changes: Semaphore,
     images: image::Images,
+    targets: targets::Targets,
+    remarks: remarks::Remarks,
+    host_paths: host_paths::HostPaths,
+    /// Of root in containers.
+    capabilities: Vec<String>,
     /// For tasks without network.
     sandboxes: Sandboxes,
     /// For tasks with a network.
     guarded: Sandboxes,
+    twins: Twins,
     room: room::Room,
     meter: Arc<meter::Meter>,
     tasks: Tasks,
@@ -108,8 +117,13 @@ impl Docker {
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
             images: image::Images::new(settings, record),
+            targets: targets::Targets::new(),
+            remarks: remarks::Remarks::default(),
+            host_paths: host_paths::HostPaths::new(settings),
+            capabilities: settings.docker.capabilities.clone(),
             sandboxes: Sandboxes::new(node_id, settings),
             guarded: Sandboxes::guarded(node_id, settings),
+            twins: Twins::new(node_id),
             room: room::Room::default(),
             meter: Arc::default(),
             tasks,
@@ -119,29 +133,19 @@ impl Docker {
 
     /// Whether the Engine responds, and with which API version.
     async fn negotiate(&self) -> Result<String, ExecutorError> {
-        let client = self.connect()?;
+        let client = Engine::new(&self.host, ANSWER_TIMEOUT);
         // Another release may respond after an outage, so the version is negotiated again.
-        let answer = tokio::time::timeout(PROBE_TIMEOUT, client.negotiate_version()).await;
+        let answer = tokio::time::timeout(PROBE_TIMEOUT, client.negotiate()).await;
         let client = match answer {
             Ok(answer) => answer.map_err(error::of_engine)?,
             Err(_) => return Err(error::unreachable(format!("no answer in {PROBE_TIMEOUT:?}"))),
         };
-        let version = client.client_version().to_string();
+        let version = client.version();
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = Some(client);
         Ok(version)
     }
 
-    fn connect(&self) -> Result<bollard::Docker, ExecutorError> {
-        let timeout = ANSWER_TIMEOUT.as_secs();
-        let client = if self.host.starts_with("tcp://") || self.host.starts_with("http://") {
-            bollard::Docker::connect_with_http(&self.host, timeout, API_DEFAULT_VERSION)
-        } else {
-            bollard::Docker::connect_with_unix(&self.host, timeout, API_DEFAULT_VERSION)
-        };
-        client.map_err(error::of_engine)
-    }
-
-    pub(crate) fn client(&self) -> Result<bollard::Docker, ExecutorError> {
+    pub(crate) fn client(&self) -> Result<Engine, ExecutorError> {
         let client = self.client.read().unwrap_or_else(PoisonError::into_inner);
         client.clone().ok_or_else(|| error::unreachable("it has not answered yet".to_owned()))
     }
@@ -160,30 +164,19 @@ impl Docker {
         let _change = self.change().await;
         let mut started = match &container_id {
             Some(container_id) => self.start_metered(&client, id, container_id).await,
-            None => client.start_container(&name(id), None).await,
+            None => client.start_container(&name(id)).await,
         };
-        if let Err(Error::DockerResponseServerError { .. }) = started
-            && self.remake(&client, id).await?
+        if let Err(error @ Error::DockerResponseServerError { .. }) = &started
+            && self.remake(&client, id, targets::differ_in_kind(error)).await?
         {
             self.meter.forget(id);
-            started = client.start_container(&name(id), None).await;
+            started = client.start_container(&name(id)).await;
         }
         started.map(|()| clock::steady()).map_err(error::of_start)
     }
 
     fn fresh(&self) -> MutexGuard<'_, HashMap<ExecutionId, String>> {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn state(&self, id: ExecutionId) -> Result<ContainerState, ExecutorError> {
-        let container = self
-            .client()?
-            .inspect_container(&name(id), None::<InspectContainerOptions>)
-            .await
-            .map_err(error::of_container)?;
-        container
-            .state
-            .ok_or_else(|| error::unreachable("its response has no container state".to_owned()))
     }
 
     async fn stop_within(&self, id: ExecutionId, grace: Duration) -> Result<(), ExecutorError> {
@@ -200,6 +193,7 @@ impl Docker {
     async fn remove_whole(&self, id: ExecutionId) -> Result<(), ExecutorError> {
         self.fresh().remove(&id);
         self.meter.forget(id);
+        self.remarks.forget(id);
         let client = self.client()?;
         // With its anonymous volumes, which an image can declare and which nothing else removes.
         let options = RemoveContainerOptions { v: true, force: true, link: false };
@@ -217,6 +211,7 @@ impl Docker {
     }
 
     async fn list_own(&self, node_id: NodeId) -> Result<Vec<ExecutionId>, ExecutorError> {
+        self.targets.clear(&self.client()?, node_id).await;
         let filter = format!("{LABEL_NODE}={node_id}");
         let options = ListContainersOptions {
             all: true,
@@ -257,13 +252,19 @@ impl Executor for Docker {
         .boxed()
     }
 
-    /// Maintains the pool of network sandboxes, and collects unused images.
+    fn run_twin<'a>(&'a self, twin: &'a Twin) -> BoxFuture<'a, Result<(), ExecutorError>> {
+        self.twins.run(self, twin).boxed()
+    }
+
+    /// Maintains the pools of network sandboxes, collects unused images, and removes the twins that
+    /// an earlier agent left.
     fn run_in_background(&self) -> BoxFuture<'_, ()> {
         async {
             let sandboxes = self.sandboxes.keep(|| self.client().ok());
             let guarded = self.guarded.keep(|| self.client().ok());
             let images = self.images.collect(|| self.client());
-            tokio::join!(sandboxes, guarded, images);
+            let twins = self.twins.remove_those_of_an_earlier_agent(|| self.client());
+            tokio::join!(sandboxes, guarded, images, twins);
         }
         .boxed()
     }
@@ -279,9 +280,6 @@ impl Executor for Docker {
 
     fn admit(&self, work: &Work) -> Result<(), String> {
         let params = params(work)?;
-        if params.image.is_empty() {
-            return Err("the docker engine needs an Image in its Params".to_owned());
-        }
         if !params.working_directory.is_empty() && !params.working_directory.starts_with('/') {
             return Err(format!(
                 "WorkingDirectory '{}' is not an absolute path",
@@ -289,16 +287,7 @@ impl Executor for Docker {
             ));
         }
         self.images.admit(params.pull_policy)?;
-        match work.task.network.network_type {
-            NetworkType::None => Ok(()),
-            NetworkType::Full if self.allow_network => Ok(()),
-            NetworkType::Full => Err("tasks have no network on this node (allow_network); \
-                                      supported: None"
-                .to_owned()),
-            NetworkType::Http => Err("network type 'HTTP' is not supported on this node; \
-                                      supported: None, Full"
-                .to_owned()),
-        }
+        specified::admit_network(work.task.network.network_type, self.allow_network)
     }
 
     fn prepare<'a>(
@@ -306,11 +295,16 @@ impl Executor for Docker {
         run: &'a Run,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<(), ExecutorError>> {
-        self.make(run, cancel).boxed()
+        self.make(run, cancel).map_err(|error| self.host_paths.hide_in(error)).boxed()
     }
 
     fn start(&self, id: ExecutionId) -> BoxFuture<'_, Result<Timestamp, ExecutorError>> {
-        self.start_once(id).boxed()
+        let hidden = move |error| self.remarks.explain(id, self.host_paths.hide_in(error));
+        self.start_once(id).map_err(hidden).boxed()
+    }
+
+    fn remark(&self, id: ExecutionId) -> Option<String> {
+        self.remarks.of(id)
     }
 
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>> {
@@ -333,13 +327,17 @@ impl Executor for Docker {
         self.stop_within(id, grace).boxed()
     }
 
+    fn output_keeping(&self) -> OutputKeeping {
+        OutputKeeping::WithEngine { piece_bytes: container::LOG_ENTRY_BYTES }
+    }
+
     fn logs(
         &self,
         id: ExecutionId,
-        follow: bool,
+        range: OutputRange,
     ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
         match self.client() {
-            Ok(client) => output::of_container(client, name(id), follow),
+            Ok(client) => output::of_container(client, name(id), range),
             Err(error) => stream::once(async { Err(error) }).boxed(),
         }
     }
@@ -359,6 +357,14 @@ impl Executor for Docker {
         async move { room::written_bytes(self.client()?, name(id)).await }.boxed()
     }
 
+    fn task_directory(&self) -> BoxFuture<'_, Option<PathBuf>> {
+        self.engine_directory().boxed()
+    }
+
+    fn hidden<'a>(&'a self, id: ExecutionId, device: &'a Device) -> BoxFuture<'a, super::Hidden> {
+        self.hidden_of(id, device).boxed()
+    }
+
     fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>> {
         self.remove_whole(id).boxed()
     }
@@ -373,12 +379,5 @@ fn name(id: ExecutionId) -> String {
     format!("execution-{id}")
 }
 
-fn params(work: &Work) -> Result<DockerParams, String> {
-    serde_json::from_value(work.task.engine.params.clone().into())
-        .map_err(|error| format!("the Params of the docker engine are invalid: {error}"))
-}
-
-/// Parses a time as the Engine writes it; none for its zero value, the year 1.
-fn moment(text: Option<&str>) -> Option<Timestamp> {
-    text.and_then(Timestamp::parse).filter(|moment| *moment > Timestamp::ZERO)
-}
+#[cfg(test)]
+mod tests;

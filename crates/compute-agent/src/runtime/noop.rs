@@ -12,7 +12,7 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
-use super::{Executor, ExecutorError, OutputChunk, Run};
+use super::{Executor, ExecutorError, OutputChunk, OutputRange, Run};
 use crate::host::clock;
 
 #[derive(Debug, Default)]
@@ -49,7 +49,11 @@ impl Executor for Noop {
         ready(Ok(())).boxed()
     }
 
-    fn logs(&self, _: ExecutionId, _: bool) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
+    fn logs(
+        &self,
+        _: ExecutionId,
+        _: OutputRange,
+    ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
         stream::empty().boxed()
     }
 

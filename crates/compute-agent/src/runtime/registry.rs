@@ -1,6 +1,6 @@
 //! The engines of this node, and which of them are available.
 //!
-//! To add a runtime: implement [`Executor`] in a module beside this one, and enter it in
+//! To add a runtime: implement [`Executor`] in a module next to this one, and enter it in
 //! [`KINDS`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ const KINDS: [(EngineType, Make); 3] = [
     (EngineType::Noop, |_, _| Box::new(Noop)),
 ];
 
-/// What an engine may be created from, besides the settings.
+/// What an engine may be created from, apart from the settings.
 pub(crate) struct Surroundings<'a> {
     pub(crate) node_id: NodeId,
     pub(crate) data_dir: &'a DataDir,

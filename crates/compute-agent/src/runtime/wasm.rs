@@ -1,4 +1,4 @@
-//! Tasks as WebAssembly programs with WASI preview 1, each in a process of its own.
+//! Tasks as WebAssembly programs with WASI preview 1, each in a separate process.
 //!
 //! A program sees its arguments, its environment, clocks, randomness, and the directories of its
 //! inputs and result paths; no network and no other file. The agent starts one `wasm-runner` for
@@ -22,6 +22,7 @@
 //!
 //! [ADR]: ../../../../docs/adr/2026-11-22-wasm-in-a-process-of-its-own.md
 
+mod background;
 mod compiler;
 mod files;
 mod module;
@@ -32,14 +33,14 @@ mod runner;
 mod running;
 mod store;
 mod tools;
+mod twin;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use agent_core::execution::{Exit, Failure};
+use agent_core::execution::Exit;
 use api_types::engine::NetworkType;
 use api_types::protocol::Work;
 use api_types::source::InputSource;
@@ -51,20 +52,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::{Availability, Executor, ExecutorError, OutputChunk, Run};
+use super::twin::Twin;
+use super::{Availability, Executor, ExecutorError, Hidden, OutputChunk, OutputRange, Run};
 use crate::host::cgroup::Reading;
 use crate::host::clock;
 use crate::host::data_dir::{DataDir, ExecutionDirs};
+use crate::host::device::Device;
 use crate::host::settings::Settings;
 use crate::host::tree::remove_all;
 use crate::node::tasks::Tasks;
+use background::{in_background, unavailable};
 use process::Process;
 use program::params;
 use running::Running;
 use tools::{Location, Tools};
 
-/// Programs that run at once; the next waits in its preparation. Otherwise a node whose tasks
-/// request almost no CPU could be assigned thousands.
+/// Programs that run at the same time; the next waits in its preparation. Otherwise a node whose
+/// tasks request almost no CPU could be assigned thousands.
 const MAX_RUNS: usize = 256;
 
 /// The name under which programs import WASI.
@@ -76,6 +80,7 @@ pub(crate) struct Wasm {
     tools: OnceLock<Tools>,
     boot_id: Arc<str>,
     dirs: ExecutionDirs,
+    twin: twin::Directory,
     tasks: Tasks,
     permits: Arc<Semaphore>,
     slots: Mutex<HashMap<ExecutionId, Slot>>,
@@ -99,6 +104,7 @@ impl Wasm {
             tools: OnceLock::new(),
             boot_id: boot_id.into(),
             dirs: data_dir.executions(),
+            twin: twin::Directory::new(data_dir.wasm_twin()),
             tasks,
             permits: Arc::new(Semaphore::new(MAX_RUNS)),
             slots: Mutex::default(),
@@ -134,7 +140,7 @@ impl Wasm {
             let permit = Arc::clone(&self.permits).acquire_owned();
             let permit = run.progress.during(permit, waiting).await.map_err(closed)?;
             program::make(&self.tools()?.store, self.dirs.of(run.id).wasm(), run).await?;
-            Ok(permit)
+            Ok::<_, ExecutorError>(permit)
         };
         // The last waiter that gives up a compilation ends its process.
         let made = cancel.run_until_cancelled(making).await.ok_or(ExecutorError::Cancelled)?;
@@ -271,6 +277,11 @@ impl Executor for Wasm {
         self.probe_tools().boxed()
     }
 
+    /// One program is like any other.
+    fn run_twin<'a>(&'a self, _: &'a Twin) -> BoxFuture<'a, Result<(), ExecutorError>> {
+        async { twin::run(&self.tools()?.runner, &self.twin, &self.boot_id).await }.boxed()
+    }
+
     fn admit(&self, work: &Work) -> Result<(), String> {
         let params = params(work)?;
         let mut names = BTreeSet::from([WASI]);
@@ -337,9 +348,9 @@ impl Executor for Wasm {
     fn logs(
         &self,
         id: ExecutionId,
-        follow: bool,
+        range: OutputRange,
     ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
-        let followed = self.running(id).filter(|_| follow).map(|running| running.ended);
+        let followed = self.running(id).filter(|_| range.follow).map(|running| running.ended);
         output::read(&self.dirs.of(id).wasm().join(wasm_run::output::FILE), followed)
     }
 
@@ -362,6 +373,10 @@ impl Executor for Wasm {
         in_background(move || process::usage(&directory, &boot_id)).boxed()
     }
 
+    fn hidden<'a>(&'a self, id: ExecutionId, _: &'a Device) -> BoxFuture<'a, Hidden> {
+        files::hidden(self.dirs.of(id).wasm()).boxed()
+    }
+
     fn fills_the_data_directory(&self) -> bool {
         true
     }
@@ -373,24 +388,6 @@ impl Executor for Wasm {
     fn list(&self, _: NodeId) -> BoxFuture<'_, Result<Vec<ExecutionId>, ExecutorError>> {
         self.list_own().boxed()
     }
-}
-
-/// Runs disk work outside the event loop.
-async fn in_background<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, ExecutorError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)))
-        .map_err(|error| failed(format!("the node's disk: {error}")))
-}
-
-fn unavailable(reason: String) -> ExecutorError {
-    ExecutorError::Unreachable { engine: "wasm", reason }
-}
-
-fn failed(reason: String) -> ExecutorError {
-    ExecutorError::Failed(Failure::node(reason))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Over http it does not: it states its ID. Over https it has a key, and a certificate for it that
 //! the orchestrator gave for a join token. The token names the CA of the orchestrator, so the first
-//! connection is already to the right one, and the token is sent to nobody else.
+//! connection is already to the right one, and the token is sent to no one else.
 
 pub(crate) mod renewal;
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use api_client::{Client, ClientError, Credentials, InvalidBaseUrl, Options, Trust};
+use api_client::{Client, ClientError, Credentials, InvalidBaseUrl, Options, ProxyUse, Trust};
 use api_types::NodeId;
 use api_types::joining::{EnrolRequest, InvalidJoinToken, JoinToken};
 use daemon::service_manager;
@@ -93,10 +93,11 @@ impl Enrolment {
         }
     }
 
-    /// A client with somebody's token instead of the node's certificate.
+    /// A client with a token instead of the node's certificate.
     pub(crate) fn client_of(
         &self,
         orchestrator: &str,
+        proxy: ProxyUse,
         token: &str,
     ) -> Result<Client, InvalidBaseUrl> {
         let trust = match self {
@@ -107,14 +108,18 @@ impl Enrolment {
             }
         };
         let credentials = Credentials::Bearer(token.to_owned());
-        Client::with(Options { base_url: orchestrator.to_owned(), trust, credentials })
+        Client::with(Options { base_url: orchestrator.to_owned(), trust, credentials, proxy })
     }
 
-    /// A client of its own connections.
-    pub(crate) fn client(&self, orchestrator: &str) -> Result<Client, InvalidBaseUrl> {
+    /// A client with separate connections.
+    pub(crate) fn client(
+        &self,
+        orchestrator: &str,
+        proxy: ProxyUse,
+    ) -> Result<Client, InvalidBaseUrl> {
         let base_url = orchestrator.to_owned();
         match self {
-            Self::Stated => Client::with(Options { base_url, ..Options::default() }),
+            Self::Stated => Client::with(Options { base_url, proxy, ..Options::default() }),
             Self::Certified(identity) => {
                 let identity = lock(identity);
                 let ca = identity.certified.as_ref().map(|certified| certified.ca.clone());
@@ -122,6 +127,7 @@ impl Enrolment {
                     base_url,
                     trust: Trust::Authority(ca.unwrap_or_default()),
                     credentials: Credentials::Agent(identity.presented()),
+                    proxy,
                 })
             }
         }
@@ -147,6 +153,7 @@ async fn join(
             base_url: settings.orchestrator.clone(),
             trust: Trust::AuthorityKey(token.ca),
             credentials: Credentials::Agent(None),
+            proxy: settings.proxy(),
         })?;
         match until_answered(&client, &request).await {
             Ok(answer) => {

@@ -1,19 +1,21 @@
 //! Heartbeats, on a thread and a connection of their own, so that they never wait.
 //!
 //! They carry what the supervisor publishes ([`Vitals`]) and never query it: a ledger that cannot
-//! be written, a busy runtime or a large upload must not cost the lease.
+//! be written, a busy runtime or a large upload must not cost the lease. A probe that an answer
+//! requests runs elsewhere, and a later heartbeat carries its outcome.
 
 use std::sync::Arc;
 
 use agent_core::session::Pace;
 use api_client::Client;
 use api_types::NodeId;
-use api_types::protocol::SessionAnswer;
+use api_types::protocol::{Heartbeat, SessionAnswer};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::state::SessionWatch;
 use super::{Refused, is_refusal};
+use crate::node::probe::Probes;
 use crate::node::vitals::{CHECK, Vitals, Watchdog};
 use crate::observer::Observer;
 
@@ -33,6 +35,7 @@ struct Sender {
     node_id: NodeId,
     vitals: Arc<Vitals>,
     session: Arc<SessionWatch>,
+    probes: Arc<Probes>,
     observer: Arc<Observer>,
     refused: watch::Sender<Option<u64>>,
 }
@@ -46,12 +49,13 @@ impl Heartbeats {
         node_id: NodeId,
         vitals: Arc<Vitals>,
         session: Arc<SessionWatch>,
+        probes: Arc<Probes>,
         observer: Arc<Observer>,
     ) -> std::io::Result<Self> {
         let (sessions, granted) = watch::channel(None);
         let (refused, refusals) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let sender = Sender { client, node_id, vitals, session, observer, refused };
+        let sender = Sender { client, node_id, vitals, session, probes, observer, refused };
         let body = move || runtime.block_on(sender.run(granted));
         std::thread::Builder::new().name("heartbeats".to_owned()).spawn(body)?;
         Ok(Self { sessions, refused: refusals })
@@ -111,7 +115,8 @@ impl Sender {
         let mut pace = Pace::new(answer);
         loop {
             tokio::time::sleep(pace.delay()).await;
-            let heartbeat = self.vitals.heartbeat(answer.session, pace.lease());
+            let vitals = self.vitals.heartbeat(answer.session, pace.lease());
+            let heartbeat = Heartbeat { probed: self.probes.outcome(), ..vitals };
             match self.client.heartbeat(self.node_id, &heartbeat, pace.time_limit()).await {
                 Ok(answer) => {
                     let missed = pace.answered(&answer);
@@ -119,6 +124,7 @@ impl Sender {
                         info!(missed, "the orchestrator answers again");
                     }
                     self.session.renewed(pace.lease());
+                    self.probes.requested(answer.probe);
                 }
                 Err(error) if is_refusal(&error) => return Refused,
                 Err(error) => {

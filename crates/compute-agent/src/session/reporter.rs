@@ -3,7 +3,7 @@
 use agent_core::node_state::Input;
 use agent_core::session::Acknowledged;
 use api_client::ClientError;
-use api_types::protocol::ReportBatch;
+use api_types::protocol::{Report, ReportBatch};
 use failpoint::Places;
 use tracing::{debug, warn};
 
@@ -32,7 +32,7 @@ impl Session {
         loop {
             let reports = self.outbox.next_batch().await;
             let session = self.watch.session().await;
-            let batch = ReportBatch { session, reports };
+            let batch = ReportBatch { session, reports: self.readable(reports) };
             let send = || self.client.report(self.node_id, &batch);
             let delay = match failpoint::around(PLACES, send).await {
                 Ok(answer) => {
@@ -55,6 +55,14 @@ impl Session {
             };
             tokio::time::sleep(delay).await;
         }
+    }
+
+    /// With causes that this orchestrator knows.
+    fn readable(&self, mut reports: Vec<Report>) -> Vec<Report> {
+        for report in &mut reports {
+            report.cause = self.probes.sendable(report.cause);
+        }
+        reports
     }
 
     fn unreported(&self, ReportBatch { session, reports }: &ReportBatch, error: &ClientError) {

@@ -1,5 +1,5 @@
 //! Answers requests for output, for published archives and for what tasks use, each on a connection
-//! of its own that this node opens.
+//! that this node opens separately.
 //!
 //! Output is produced only as fast as it is consumed: a slow reader fills the connection and then
 //! the engine's, but no memory in this process.
@@ -11,7 +11,7 @@ use api_client::Client;
 use api_types::log::{
     FRAME_KEEP_ALIVE_SECONDS, LogFrame, LogOutput, MAX_FRAME_OUTPUT_BYTES, StreamRequest,
 };
-use api_types::usage::{MAX_FRAME_EXECUTIONS, UsageRequest};
+use api_types::usage::{ExecutionUsage, MAX_FRAME_CURVES, MAX_FRAME_EXECUTIONS, UsageRequest};
 use api_types::{Code, NodeId};
 use bytes::Bytes;
 use futures_util::future::FutureExt;
@@ -70,7 +70,7 @@ impl Streams {
                 None => self.frames(request),
             },
             Err(_) => {
-                warn!(%execution, "too many log streams at once; one is refused");
+                warn!(%execution, "too many log streams at the same time; one is refused");
                 let message = format!("its node serves {MAX_STREAMS} log streams already");
                 stream::iter([LogFrame::Failed { message }]).boxed()
             }
@@ -90,14 +90,18 @@ impl Streams {
 
     /// Answers in the background. The orchestrator asks again only when it has the answer or has
     /// given up, so that there are never many.
-    pub(crate) fn answer_usage(&self, UsageRequest { stream_id }: UsageRequest) {
+    pub(crate) fn answer_usage(&self, request: UsageRequest) {
+        let UsageRequest { stream_id, job_id, node } = request;
         let (client, node_id) = (self.client.clone(), self.node_id);
         let meters = Arc::clone(&self.meters);
         self.tasks.spawn(async move {
-            let used = meters.all().await;
-            let frames = used.chunks(MAX_FRAME_EXECUTIONS);
-            let frames = frames.map(|part| LogFrame::Usage { executions: part.to_vec() });
-            let frames: Vec<_> = frames.chain([LogFrame::End]).collect();
+            let frames = match node {
+                true => {
+                    let (hour, day) = meters.of_node();
+                    vec![LogFrame::NodeUsage { hour, day }, LogFrame::End]
+                }
+                false => used_frames(&meters.all(job_id).await, job_id.is_some()),
+            };
             let body = pieces(stream::iter(frames));
             if let Err(error) = client.answer_stream(node_id, stream_id, body).await {
                 debug!(%stream_id, %error, "cannot send the usage of the tasks");
@@ -132,6 +136,13 @@ impl Streams {
             .flatten()
             .boxed()
     }
+}
+
+fn used_frames(used: &[ExecutionUsage], with_curves: bool) -> Vec<LogFrame> {
+    let length = if with_curves { MAX_FRAME_CURVES } else { MAX_FRAME_EXECUTIONS };
+    let frames = used.chunks(length);
+    let frames = frames.map(|part| LogFrame::Usage { executions: part.to_vec() });
+    frames.chain([LogFrame::End]).collect()
 }
 
 fn of_chunk(chunk: &OutputChunk) -> Vec<LogFrame> {

@@ -18,7 +18,7 @@ const STEADY_CLOCKS: [i64; 2] = [1_000_000_000, 7_000_000_000_000_000_000];
 /// A task that runs until it is stopped, and one that ends by itself.
 type Tasks = (Work, Work);
 
-/// Each runs the two tasks on an agent whose steady clock is far from its wall clock, as if somebody
+/// Each runs the two tasks on an agent whose steady clock is far from its wall clock, as if a user
 /// had set the wall clock after the agent's first start.
 async fn timeouts_are_on_time(engine: &str, (mut long, mut short): Tasks, docker: Option<&Docker>) {
     let runner = tokio::task::spawn_blocking(|| programs::binary("wasm-runner")).await;

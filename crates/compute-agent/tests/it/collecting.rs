@@ -68,7 +68,7 @@ async fn a_full_disk_removes_every_unused_image_except_those_of_others() {
         .map(|name| setup.registry.push(&format!("{name}/image:1"), name).image);
     let options = CreateImageOptions { from_image: Some(theirs.clone()), ..Default::default() };
     let pull = setup.docker.create_image(Some(options), None, None);
-    pull.try_collect::<Vec<_>>().await.expect("somebody else pulls");
+    pull.try_collect::<Vec<_>>().await.expect("another process pulls");
     // Pulled again by a task, it still belongs to someone else.
     setup.completes(&theirs, Some("always")).await;
     let params = json!({ "Image": running, "Parameters": ["sleep", "900000"] });

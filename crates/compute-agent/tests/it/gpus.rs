@@ -75,7 +75,7 @@ async fn a_held_gpu_is_given_to_no_other_execution_even_after_a_restart() {
         node.kill_agent().await;
         node.start_agent().await;
     }
-    // A noop task is done at once, and gives its GPU back.
+    // A noop task ends immediately, and gives its GPU back.
     node.orchestrator.want_state(first, DesiredState::Running, "");
     node.orchestrator.reported(first, ComputeState::Completed).await;
     let both = node.orchestrator.offer(needs(2));

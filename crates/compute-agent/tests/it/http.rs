@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::node::{Connection, Membership, Node as Record, NodeType};
+use api_types::protocol::ListLocalExecutions;
 use api_types::version::VersionRecord;
 use api_types::{ApiError, Code};
 use serde_json::json;
@@ -20,6 +21,14 @@ crate::covers! {
     "isReady" => the_agent_reports_its_liveness_and_its_record;
     "listOwnExecutions" => executions_are_listed_and_found_by_their_short_id;
     "describeOwnExecution" => executions_are_listed_and_found_by_their_short_id;
+    "requesterGet" => the_old_group_is_gone_whatever_the_method;
+    "requesterPut" => the_old_group_is_gone_whatever_the_method;
+    "requesterPost" => the_old_group_is_gone_whatever_the_method;
+    "requesterDelete" => the_old_group_is_gone_whatever_the_method;
+    "requesterOptions" => the_old_group_is_gone_whatever_the_method;
+    "requesterHead" => the_old_group_is_gone_whatever_the_method;
+    "requesterPatch" => the_old_group_is_gone_whatever_the_method;
+    "requesterTrace" => the_old_group_is_gone_whatever_the_method;
     "readOwnLogs" => executions_are_listed_and_found_by_their_short_id;
 }
 
@@ -45,7 +54,7 @@ pub(crate) async fn get(url: &str) -> Answer {
     ask("GET", url, "").await
 }
 
-/// Sends one raw request on a connection of its own.
+/// Sends one raw request on a separate connection.
 pub(crate) async fn ask(method: &str, url: &str, headers: &str) -> Answer {
     let rest = url.strip_prefix("http://").expect("a plain URL");
     let (host, path) = rest.split_at(rest.find('/').expect("a path"));
@@ -139,6 +148,57 @@ async fn executions_are_listed_and_found_by_their_short_id() {
         assert!(output.head.contains("content-type: text/plain"), "{}", output.head);
     }
     assert_eq!(node.phase(id).await.as_deref(), Some("Completed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn executions_are_listed_page_by_page() {
+    let node = Node::start(|_| ()).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let id = node.orchestrator.run(work(EngineType::Noop, json!({}))).await;
+        node.orchestrator.reported(id, ComputeState::Completed).await;
+        ids.push(id);
+    }
+    ids.sort_unstable();
+    let (mut found, mut token) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/api/v1/agent/executions?limit=2&next_token={token}");
+        let page: ListLocalExecutions =
+            serde_json::from_slice(&get(&node.url(&path)).await.body).unwrap();
+        found.extend(page.executions.iter().map(|one| one.id));
+        token = page.next_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(found, ids);
+    for (query, code) in [
+        ("limit=-1", Code::InvalidQuery),
+        ("order_by=state", Code::InvalidQuery),
+        ("reverse=%zz", Code::InvalidQuery),
+        ("next_token=x", Code::InvalidNextToken),
+    ] {
+        let (error, _) = refused(&node, "GET", &format!("/api/v1/agent/executions?{query}")).await;
+        assert_eq!((error.status, error.code), (400, code), "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_old_group_is_gone_whatever_the_method() {
+    let node = Node::start(|_| ()).await;
+    for method in ["GET", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND"] {
+        let (error, _) = refused(&node, method, "/api/v1/requester/list").await;
+        assert_eq!((error.status, error.code), (410, Code::Gone), "{method}");
+        assert_eq!(
+            error.message,
+            "/api/v1/requester/list is gone; it is replaced by GET /api/v1/orchestrator/jobs"
+        );
+    }
+    for path in ["/api/v1/requester", "/api/v1/requester/", "/api/v1/requester/a/b"] {
+        let head = ask("HEAD", &node.url(path), "").await;
+        assert_eq!((head.status, head.body.len()), (410, 0), "{path}");
+    }
+    assert_eq!(refused(&node, "GET", "/api/v1/requesters").await.0.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,6 +35,22 @@ pub(crate) async fn ensure(docker: &Docker) -> String {
     MADE.get_or_init(|| make(docker)).await.clone()
 }
 
+/// Another image of the same program, whose file system has more, and whose configuration has these
+/// instructions of a Dockerfile as well. The caller removes it.
+pub(crate) async fn with(
+    docker: &Docker,
+    add: impl FnOnce(&mut tar::Builder<Vec<u8>>),
+    instructions: &[&str],
+) -> String {
+    let tag = crate::orchestrator::new_id().to_string();
+    let mut tar = tar::Builder::new(Vec::new());
+    add(&mut tar);
+    // What the program's archive ends with follows at its own end.
+    let mut bytes = tar.get_ref().clone();
+    bytes.extend(root_file_system());
+    import(docker, tag, bytes, instructions).await
+}
+
 async fn make(docker: &Docker) -> String {
     let mut hasher = DefaultHasher::new();
     SOURCE.hash(&mut hasher);
@@ -43,14 +59,20 @@ async fn make(docker: &Docker) -> String {
     if docker.inspect_image(&name).await.is_ok() {
         return name;
     }
+    import(docker, tag, root_file_system(), &[]).await
+}
+
+async fn import(docker: &Docker, tag: String, tar: Vec<u8>, instructions: &[&str]) -> String {
+    let name = format!("compute-agent-it:{tag}");
+    let instructions = instructions.iter().copied();
     let options = CreateImageOptions {
         from_src: Some("-".to_owned()),
         repo: Some("compute-agent-it".to_owned()),
         tag: Some(tag),
-        changes: vec!["ENTRYPOINT [\"/task\"]".to_owned()],
+        changes: instructions.chain(["ENTRYPOINT [\"/task\"]"]).map(str::to_owned).collect(),
         ..Default::default()
     };
-    let tar = bollard::body_full(root_file_system().into());
+    let tar = bollard::body_full(tar.into());
     let mut progress = std::pin::pin!(docker.create_image(Some(options), Some(tar), None));
     while let Some(step) = progress.next().await {
         step.expect("import the image");

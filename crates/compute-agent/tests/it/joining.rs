@@ -30,6 +30,8 @@ struct Certifier {
     authority: Arc<Authority>,
     url: String,
     requests: Arc<Mutex<Vec<Request>>>,
+    /// Tokens whose holders it was asked about.
+    presented: Arc<Mutex<Vec<String>>>,
     _stop: tokio_util::sync::DropGuard,
 }
 
@@ -49,9 +51,10 @@ fn certified(authority: &Authority, csr: &str, lifetime_seconds: u64) -> Respons
     Body::from(serde_json::to_vec(&answer).expect("plain data")).into_response()
 }
 
-/// Tokens are named by their role.
+/// Tokens are named by their role, after the prefix.
 fn identity(bearer: &str) -> Response {
-    let Ok(role) = bearer.trim_start_matches("Bearer ").parse() else {
+    let role = bearer.rsplit('_').next().unwrap_or_default();
+    let Ok(role) = role.parse() else {
         return refusal(Code::Unauthenticated, "it is not valid");
     };
     let identity = Identity {
@@ -77,9 +80,12 @@ impl Certifier {
         let stopping = CancellationToken::new();
         let tls = Some(Arc::new(Tls::new(agents, callers)));
         let listening = Listening { listener, connections: 16, tls };
+        let presented = Arc::new(Mutex::new(Vec::new()));
         let (signer, seen) = (Arc::clone(&authority), Arc::clone(&requests));
+        let tokens = Arc::clone(&presented);
         let answer = move |request: http::Request<daemon::http::RequestBody>| {
             let (signer, seen) = (Arc::clone(&signer), Arc::clone(&seen));
+            let tokens = Arc::clone(&tokens);
             async move {
                 let (parts, body) = request.into_parts();
                 let shown = RequestContext::of(&parts.extensions)
@@ -88,7 +94,9 @@ impl Certifier {
                 let path = parts.uri.path().to_owned();
                 if path == routes::IDENTITY {
                     let bearer = parts.headers.get("authorization").map(|it| it.to_str());
-                    return identity(bearer.and_then(Result::ok).unwrap_or_default());
+                    let bearer = bearer.and_then(Result::ok).unwrap_or_default();
+                    tokens.lock().expect("no panic").push(bearer.to_owned());
+                    return identity(bearer);
                 }
                 seen.lock().expect("no panic").push((path.clone(), node));
                 let body = Body::new(body.map_err(axum::Error::new));
@@ -109,7 +117,7 @@ impl Certifier {
             }
         };
         tokio::spawn(daemon::http::serve(listening, stopping.clone(), answer));
-        Self { authority, url, requests, _stop: stopping.drop_guard() }
+        Self { authority, url, requests, presented, _stop: stopping.drop_guard() }
     }
 
     fn token(&self, secret: &str) -> JoinToken {
@@ -125,6 +133,10 @@ impl Certifier {
             engines: vec![EngineType::Noop],
             ..Settings::default()
         }
+    }
+
+    fn presented(&self) -> Vec<String> {
+        self.presented.lock().expect("no panic").clone()
     }
 
     fn requested(&self) -> Vec<Request> {
@@ -210,40 +222,80 @@ async fn a_node_keeps_its_certificate_and_renews_it() {
         certifier.requested()[before..].contains(&(joined.clone(), Some(node)))
     })
     .await;
-    // What the orchestrator calls expired is renewed at once, whatever the clock says.
+    // What the orchestrator calls expired is renewed immediately, whatever the clock says.
     eventually("another renewal", async || certifier.requested()[before..].contains(&renewal))
         .await;
     tokio::time::timeout(Duration::from_secs(20), agent.shutdown()).await.expect("it stops");
 }
 
+/// What a caller of the agent's port is answered.
+async fn status(agent: &compute_agent::RunningAgent, path: &str, token: &str) -> u16 {
+    let request = reqwest::Client::new().get(format!("http://{}{path}", agent.listen_addr));
+    let request = if token.is_empty() { request } else { request.bearer_auth(token) };
+    request.send().await.expect("an answer").status().as_u16()
+}
+
+fn local_token(dir: &tempfile::TempDir) -> String {
+    let text = std::fs::read_to_string(dir.path().join("data/agent.token")).expect("a token");
+    text.trim().to_owned()
+}
+
 #[tokio::test]
-async fn the_port_of_a_certified_agent_tells_operators_alone_what_runs() {
+async fn the_token_in_the_data_directory_opens_the_agent_until_its_next_start() {
+    let certifier = Certifier::start(3600).await;
+    let dir = tempfile::tempdir().unwrap();
+    let join_token = secret(&certifier.token(GOOD));
+    let settings = Settings { join_token, ..certifier.settings(&dir) };
+    let agent = Agent::start(settings.clone()).await.unwrap();
+    for path in [routes::ALIVE, routes::VERSION, routes::LIVEZ] {
+        assert_eq!(status(&agent, path, "").await, 200, "{path}");
+    }
+    let logs = routes::fill(routes::AGENT_EXECUTION_LOGS, NODE.replace('n', "e"));
+    let closed =
+        [routes::AGENT_NODE, routes::AGENT_EXECUTIONS, routes::METRICS, routes::OPENAPI, &logs];
+    let first = local_token(&dir);
+    for path in closed {
+        assert_eq!(status(&agent, path, "").await, 401, "{path}");
+        let forged = format!("{first}x");
+        assert_eq!(status(&agent, path, &forged).await, 401, "{path}");
+        let expected = if path == logs { 404 } else { 200 };
+        assert_eq!(status(&agent, path, &first).await, expected, "{path}");
+    }
+    agent.shutdown().await;
+
+    let agent = Agent::start(settings).await.unwrap();
+    assert_eq!(status(&agent, routes::AGENT_NODE, &first).await, 401);
+    assert_eq!(status(&agent, routes::AGENT_NODE, &local_token(&dir)).await, 200);
+    assert_eq!(certifier.presented(), Vec::<String>::new(), "it stays on the node");
+    agent.shutdown().await;
+}
+
+/// A node that is shown a token can use it, so none is taken that opens more than metrics.
+#[tokio::test]
+async fn an_agent_takes_the_tokens_of_monitors_alone_and_for_metrics_alone() {
     let certifier = Certifier::start(3600).await;
     let dir = tempfile::tempdir().unwrap();
     let join_token = secret(&certifier.token(GOOD));
     let settings = Settings { join_token, ..certifier.settings(&dir) };
     let agent = Agent::start(settings).await.unwrap();
-    let base = format!("http://{}", agent.listen_addr);
-    let client = reqwest::Client::new();
-    let status = async |path: &str, token: &str| {
-        let request = client.get(format!("{base}{path}"));
-        let request = if token.is_empty() { request } else { request.bearer_auth(token) };
-        request.send().await.unwrap().status().as_u16()
-    };
-    for path in [routes::ALIVE, routes::VERSION, routes::LIVEZ] {
-        assert_eq!(status(path, "").await, 200, "{path}");
+    for token in
+        ["jt1_operator", "jt1_admin", "jt1_monitor", "js1_admin", "operator", "jm1", "jn1.x"]
+    {
+        for path in [routes::METRICS, routes::AGENT_NODE, routes::AGENT_EXECUTIONS] {
+            assert_eq!(status(&agent, path, token).await, 401, "{path} {token}");
+        }
     }
-    let logs = routes::fill(routes::AGENT_EXECUTION_LOGS, NODE.replace('n', "e"));
-    let closed =
-        [routes::AGENT_NODE, routes::AGENT_EXECUTIONS, routes::METRICS, routes::OPENAPI, &logs];
-    for path in closed {
-        for (token, expected) in [("", 401), ("forged", 401), ("submitter", 403), ("owner", 403)] {
-            assert_eq!(status(path, token).await, expected, "{path} {token}");
-        }
-        for token in ["operator", "admin"] {
-            let expected = if path == logs { 404 } else { 200 };
-            assert_eq!(status(path, token).await, expected, "{path} {token}");
-        }
+    // None of them was even sent to the orchestrator.
+    assert_eq!(certifier.presented(), Vec::<String>::new());
+
+    assert_eq!(status(&agent, routes::METRICS, "jm1_monitor").await, 200);
+    for path in [routes::AGENT_NODE, routes::AGENT_EXECUTIONS, routes::OPENAPI] {
+        assert_eq!(status(&agent, path, "jm1_monitor").await, 403, "{path}");
+    }
+    assert_eq!(status(&agent, routes::METRICS, "jm1_forged").await, 401);
+    // What the orchestrator says of the token counts, not its prefix.
+    for role in ["viewer", "operator", "admin"] {
+        assert_eq!(status(&agent, routes::METRICS, &format!("jm1_{role}")).await, 403, "{role}");
     }
     agent.shutdown().await;
 }

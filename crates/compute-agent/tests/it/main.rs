@@ -13,7 +13,7 @@ macro_rules! covers {
 }
 pub(crate) use covers;
 
-mod circles;
+mod capabilities;
 mod clocks;
 mod collecting;
 mod containers;
@@ -34,12 +34,16 @@ mod node;
 mod noop;
 mod openapi;
 mod orchestrator;
+mod output;
 mod private_images;
+mod probes;
 mod programs;
 mod publishing;
 mod pulling;
 mod realms;
+mod refusals;
 mod registry;
+mod reserve;
 mod restarting;
 mod runners;
 mod running;

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use crate::containers::{self, GUARDED_SANDBOX};
 use crate::node::{DockerNode, eventually};
 
-/// Where clouds serve metadata. Nobody answers there on most machines, but then a connection fails
+/// Where clouds serve metadata. Nothing answers there on most machines, but then a connection fails
 /// otherwise and later.
 const METADATA: &str = "169.254.169.254:80";
 
@@ -175,7 +175,7 @@ async fn a_task_cannot_remove_what_restricts_it() {
     let said = node.run(&["status", "CapEff", "flush-rules", "reach", &target]).await;
     assert_eq!(
         said,
-        format!("CapEff:\t0000000000000000\nflush-rules: permission denied\nreach: {REFUSED}\n")
+        format!("CapEff:\t00000000000000eb\nflush-rules: permission denied\nreach: {REFUSED}\n")
     );
     node.leaves_nothing().await;
 }
@@ -188,7 +188,7 @@ async fn name_servers_are_reached_for_names_alone() {
     let server = server.expect("a name server").trim().to_owned();
     let (dns, other) = (format!("{server}:53"), format!("{server}:9"));
     let said = node.run(&["dns", &dns, "reach", &other]).await;
-    // Where the machine has no name server, the question is sent, and nobody answers.
+    // Where the machine has no name server, the question is sent, and nothing answers.
     let sent = ["dns: yes\n", "dns: would block\n", "dns: resource temporarily unavailable\n"];
     assert!(sent.iter().any(|sent| said.starts_with(sent)), "{said}");
     if server.parse::<Ipv4Addr>().is_ok_and(|server| server.is_private()) {
@@ -238,6 +238,8 @@ async fn a_sandbox_with_a_changed_file_is_replaced() {
         return;
     };
     let first = node.started(&["write", "/etc/hosts", "secret", "sleep", "60000"]).await;
+    // A task that is stopped before it has written leaves its sandbox clean.
+    node.printed(first, "wrote /etc/hosts").await;
     let used = node.sandbox_of(first).await;
     // While there are such tasks, one more is kept ready.
     eventually("another sandbox", async || node.sandboxes().await.len() == 2).await;
@@ -255,7 +257,7 @@ async fn a_sandbox_of_which_another_process_has_a_socket_gets_no_task() {
     };
     // The pool keeps as many busy sandboxes as tasks hold, and one more. This task makes room for a
     // sandbox whose task has just ended, which may be busy for a moment.
-    let beside = node.started(&["sleep", "60000"]).await;
+    let other = node.started(&["sleep", "60000"]).await;
     let first = node.started(&["sleep", "60000"]).await;
     let used = node.sandbox_of(first).await;
     let socket = socket_within(&node.node.docker, &used).await;
@@ -267,7 +269,7 @@ async fn a_sandbox_of_which_another_process_has_a_socket_gets_no_task() {
     }
     assert!(node.sandboxes().await.contains(&used), "it may become free");
     drop(socket);
-    let mut next = vec![beside];
+    let mut next = vec![other];
     eventually("it to get a task", async || {
         let id = node.started(&["sleep", "60000"]).await;
         next.push(id);
@@ -317,7 +319,7 @@ async fn an_idle_sandbox_that_ended_with_the_engine_is_replaced() {
     eventually("idle sandboxes", async || node.sandboxes().await.len() >= 2).await;
     for sandbox in node.sandboxes().await {
         let options = KillContainerOptions { signal: "KILL".to_owned() };
-        // One may have been replaced meanwhile.
+        // One may have been replaced by now.
         let _ = node.node.docker.kill_container(&sandbox, Some(options)).await;
     }
     let target = SocketAddr::from((gateway(&node.node.docker).await, listener().await)).to_string();

@@ -123,11 +123,23 @@ impl Node {
 
     /// Waits until a running task has printed exactly this.
     pub(crate) async fn printed(&self, id: ExecutionId, text: &str) {
-        let url = self.url(&format!("/api/v1/agent/executions/{id}/logs"));
         eventually(&format!("{id} to print '{text}'"), async || {
-            crate::http::get(&url).await.body == text.as_bytes()
+            self.output(id).await == text.as_bytes()
         })
         .await;
+    }
+
+    /// The same for this many bytes, where the order of both streams does not matter.
+    pub(crate) async fn printed_bytes(&self, id: ExecutionId, count: usize) {
+        eventually(&format!("{id} to print {count} bytes"), async || {
+            self.output(id).await.len() == count
+        })
+        .await;
+    }
+
+    async fn output(&self, id: ExecutionId) -> Vec<u8> {
+        let url = self.url(&format!("/api/v1/agent/executions/{id}/logs"));
+        crate::http::get(&url).await.body.to_vec()
     }
 
     /// Containers are removed after collection, which follows the report.
@@ -188,6 +200,7 @@ pub(crate) fn work(engine: EngineType, params: Value) -> Work {
         index: 2,
         count: 3,
         resources: Capacity { cpu: 0.5, memory: 64_000_000, disk: 0, gpu: 0 },
+        no_capabilities: false,
         traceparent: None,
         task: Task {
             name: "main".to_owned(),

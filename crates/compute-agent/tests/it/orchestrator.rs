@@ -1,30 +1,18 @@
 //! A small scriptable orchestrator that speaks the agent protocol over real sockets.
 
+mod serving;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use api_types::credential::{CredentialValue, CredentialsAnswer};
+use api_types::ExecutionId;
+use api_types::credential::CredentialValue;
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::node::Membership;
-use api_types::protocol::{
-    Acknowledgement, Assignment, AssignmentLine, Heartbeat, HeartbeatAnswer, Report, ReportAnswer,
-    ReportBatch, SessionAnswer, SessionRequest, Work,
-};
-use api_types::{ApiError, Code, ExecutionId, routes};
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
-use futures_util::StreamExt;
-use http::StatusCode;
-use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
+use api_types::protocol::{Assignment, AssignmentLine, Heartbeat, Report, SessionRequest, Work};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use uuid::Uuid;
 
 /// No single wait of these tests takes longer on a working agent, however busy the machine.
@@ -56,6 +44,10 @@ struct Known {
     refuses_outputs: bool,
     /// What every execution gets that asks for credentials.
     credentials: Vec<CredentialValue>,
+    /// Whether it is of a release that knows no cause beyond the original ones.
+    is_old: bool,
+    /// The probe that it requests.
+    probe: Option<u64>,
     streams: Vec<mpsc::UnboundedSender<AssignmentLine>>,
 }
 
@@ -87,7 +79,7 @@ impl Orchestrator {
     pub(crate) async fn come_back(&mut self) {
         let listener = TcpListener::bind(self.address).await.expect("listen");
         self.address = listener.local_addr().expect("an address");
-        self.server = Some(tokio::spawn(serve(listener, Arc::clone(&self.shared))));
+        self.server = Some(tokio::spawn(serving::serve(listener, Arc::clone(&self.shared))));
     }
 
     /// The session that the node holds is no longer known.
@@ -107,6 +99,16 @@ impl Orchestrator {
     /// Gives these to executions from now on.
     pub(crate) fn grant(&self, credentials: Vec<CredentialValue>) {
         self.change(|state| state.credentials = credentials);
+    }
+
+    /// Is of an earlier release, from the node's next session on.
+    pub(crate) fn grows_old(&self) {
+        self.change(|state| (state.is_old, state.session) = (true, state.session + 1));
+    }
+
+    /// Requests this probe in every answer to a heartbeat.
+    pub(crate) fn request_probe(&self, probe: Option<u64>) {
+        self.change(|state| state.probe = probe);
     }
 
     pub(crate) fn offer(&self, work: Work) -> ExecutionId {
@@ -195,6 +197,15 @@ impl Orchestrator {
         .await
     }
 
+    /// The first heartbeat from now on that is so.
+    pub(crate) async fn later_heartbeat(&self, wanted: impl Fn(&Heartbeat) -> bool) -> Heartbeat {
+        let count = self.state().heartbeats.len();
+        self.wait("a later heartbeat", |state| {
+            state.heartbeats.iter().skip(count).find(|heartbeat| wanted(heartbeat)).cloned()
+        })
+        .await
+    }
+
     /// Every report about it so far, repeats included.
     pub(crate) fn all_reports(&self, id: ExecutionId) -> Vec<Report> {
         self.state().came.iter().filter(|report| report.execution_id == id).cloned().collect()
@@ -244,128 +255,6 @@ impl Shared {
         self.changed.send_modify(|count| *count += 1);
         answer
     }
-}
-
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    let router = Router::new()
-        .route(routes::NODE_SESSION, put(join))
-        .route(routes::NODE_HEARTBEAT, put(heartbeat))
-        .route(routes::NODE_ASSIGNMENTS, get(assignments))
-        .route(routes::NODE_EXECUTIONS, put(report))
-        .route(routes::NODE_CREDENTIALS, post(credentials))
-        .with_state(shared);
-    // Dropped with this future, and every connection with it.
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        let service = TowerToHyperService::new(router.clone());
-        connections.spawn(async move {
-            let served = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service);
-            drop(served.await);
-        });
-    }
-}
-
-fn json<T: serde::Serialize>(value: &T) -> Response {
-    serde_json::to_vec(value).expect("JSON").into_response()
-}
-
-fn read<T: serde::de::DeserializeOwned>(body: &Bytes) -> T {
-    serde_json::from_slice(body).expect("the agent sends what the protocol says")
-}
-
-fn stale() -> Response {
-    let error = ApiError::new(Code::StaleSession, "join again");
-    (StatusCode::CONFLICT, serde_json::to_vec(&error).expect("JSON")).into_response()
-}
-
-async fn join(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
-    let request = read(&body);
-    let session = shared.change(|state| {
-        state.node = Some(request);
-        state.session += 1;
-        state.streams.clear();
-        state.session
-    });
-    json(&SessionAnswer {
-        session,
-        lease_seconds: 3,
-        heartbeat_seconds: 1,
-        membership: Membership::Approved,
-    })
-}
-
-async fn heartbeat(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
-    let heartbeat: Heartbeat = read(&body);
-    let known = shared.change(|state| {
-        let known = state.session == heartbeat.session;
-        state.heartbeats.push(heartbeat);
-        known
-    });
-    if known { json(&HeartbeatAnswer { lease_seconds: 3, heartbeat_seconds: 1 }) } else { stale() }
-}
-
-async fn assignments(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
-    let lines = shared.change(|state| {
-        if query != Some(format!("session={}", state.session)) {
-            return None;
-        }
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let executions = state.desired.len() as u64;
-        let snapshot = state.desired.values().cloned();
-        let lines = std::iter::once(AssignmentLine::Snapshot { executions })
-            .chain(snapshot.map(|assignment| AssignmentLine::Assignment(Box::new(assignment))));
-        for line in lines {
-            sender.send(line).expect("the receiver is here");
-        }
-        state.streams.push(sender);
-        Some(receiver)
-    });
-    let Some(receiver) = lines else { return stale() };
-    let lines = futures_util::stream::unfold(receiver, |mut receiver| async {
-        let line = receiver.recv().await?;
-        let mut bytes = serde_json::to_vec(&line).expect("JSON");
-        bytes.push(b'\n');
-        Some((Ok::<_, std::convert::Infallible>(bytes), receiver))
-    });
-    Body::from_stream(lines.boxed()).into_response()
-}
-
-async fn credentials(State(shared): State<Arc<Shared>>) -> Response {
-    let credentials = shared.change(|state| state.credentials.clone());
-    json(&CredentialsAnswer { credentials })
-}
-
-async fn report(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
-    let ReportBatch { session, reports } = read(&body);
-    if shared.change(|state| state.refuses_outputs)
-        && reports.iter().any(|report| report.run_output.is_some())
-    {
-        let error = ApiError::new(Code::MalformedBody, "it says too much");
-        return (StatusCode::BAD_REQUEST, serde_json::to_vec(&error).expect("JSON"))
-            .into_response();
-    }
-    let acknowledged = shared.change(|state| {
-        if state.session != session {
-            return None;
-        }
-        let acknowledged = match state.keeps_reports_unacknowledged {
-            true => Vec::new(),
-            false => reports.iter().map(acknowledgement).collect(),
-        };
-        for report in &reports {
-            if !acknowledged.is_empty() && report.compute_state.is_terminal() {
-                state.desired.remove(&report.execution_id);
-            }
-        }
-        state.came.extend(reports);
-        Some(acknowledged)
-    });
-    acknowledged.map_or_else(stale, |acknowledged| json(&ReportAnswer { acknowledged }))
-}
-
-fn acknowledgement(report: &Report) -> Acknowledgement {
-    Acknowledgement { execution_id: report.execution_id, sequence: report.sequence }
 }
 
 #[expect(clippy::disallowed_methods, reason = "this stands for the orchestrator, which mints ids")]

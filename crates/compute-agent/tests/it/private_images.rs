@@ -66,7 +66,7 @@ async fn an_image_that_one_namespace_opened_runs_for_another_with_its_own_creden
     setup.runs(task(&image, "one", true)).await;
     assert_eq!(setup.registry.count(""), asked, "the registry was asked without need");
 
-    // Nobody else gets it, under whatever name it has.
+    // No one else gets it, under whatever name it has.
     let id = setup.docker.inspect_image(&image).await.unwrap().id.unwrap();
     for name in [image.as_str(), &id, &id["sha256:".len()..][..12]] {
         for namespace in ["one", "two"] {

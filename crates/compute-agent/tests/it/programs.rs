@@ -45,7 +45,7 @@ const HELPERS: &str = r#"
   (call $must (call $write (local.get $stream) (i32.const 0) (i32.const 1) (i32.const 8))))
 "#;
 
-/// A module with these functions and data, besides the above.
+/// A module with these functions and data, in addition to the above.
 pub(crate) fn program(body: &str) -> Vec<u8> {
     wat::parse_str(format!("(module {IMPORTS} {HELPERS} {body})")).expect("a module")
 }

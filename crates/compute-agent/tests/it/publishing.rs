@@ -16,7 +16,7 @@ crate::covers! {
 }
 
 /// Path and contents of every entry.
-fn files(archive: &[u8]) -> Vec<(String, String)> {
+pub(crate) fn files(archive: &[u8]) -> Vec<(String, String)> {
     let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(archive));
     let entries = tar.entries().expect("a tar").map(|entry| {
         let mut entry = entry.expect("an entry");
@@ -27,7 +27,7 @@ fn files(archive: &[u8]) -> Vec<(String, String)> {
     entries.collect()
 }
 
-fn url(report: &Report) -> String {
+pub(crate) fn url(report: &Report) -> String {
     let published = report.published_result.as_ref().expect("a result");
     assert_eq!(published.publisher_type, PublisherType::Local);
     published.params["URL"].as_str().expect("a URL").to_owned()
@@ -50,7 +50,7 @@ async fn a_failed_task_publishes_its_results() {
     assert_eq!(report.message, "exit code 3");
     let answer = get(&url(&report)).await;
     assert_eq!(answer.status, 200, "{}", answer.head);
-    assert!(answer.head.contains("content-type: application/gzip"), "{}", answer.head);
+    assert!(answer.head.contains("content-type: application/octet-stream"), "{}", answer.head);
     let found: Vec<_> = files(&answer.body);
     let expected = [
         ("stdout", "said\nwrote /outputs/answer\n"),

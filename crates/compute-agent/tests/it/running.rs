@@ -117,7 +117,7 @@ async fn a_task_is_isolated() {
     assert_eq!(limits.nano_cpus, Some(250_000_000));
     assert_eq!((limits.memory, limits.memory_swap), (Some(64_000_000), Some(64_000_000)));
     assert!(limits.pids_limit.is_some_and(|limit| limit > 0), "{:?}", limits.pids_limit);
-    let stdout = "lo\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nwaiting\n";
+    let stdout = "lo\nCapEff:\t00000000000000eb\nNoNewPrivs:\t1\nwaiting\n";
     node.node.printed(id, stdout).await;
     node.signal(id).await;
     let done = node.orchestrator().reported(id, ComputeState::Completed).await;

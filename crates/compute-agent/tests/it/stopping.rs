@@ -55,9 +55,9 @@ async fn a_stop_during_the_start_leaves_nothing_behind() {
     let Some(node) = DockerNode::start().await else { return };
     let id = node.orchestrator().run(node.work(&["sleep", "60000"])).await;
     // At an arbitrary step.
-    node.orchestrator().want_state(id, DesiredState::Stopped, "at once");
+    node.orchestrator().want_state(id, DesiredState::Stopped, "immediately");
     let report = node.orchestrator().reported(id, ComputeState::Cancelled).await;
-    assert_eq!(report.message, "at once");
+    assert_eq!(report.message, "immediately");
     node.nothing_is_left().await;
 }
 

@@ -2,10 +2,12 @@
 //!
 //! Its arguments are steps that are carried out one after the other.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -16,6 +18,12 @@ unsafe extern "C" {
     fn send(file: i32, bytes: *const u8, length: usize, flags: i32) -> isize;
     fn recv(file: i32, bytes: *mut u8, length: usize, flags: i32) -> isize;
     fn signal(number: i32, handler: usize) -> usize;
+    fn setgroups(count: usize, groups: *const u32) -> i32;
+    fn setgid(group: u32) -> i32;
+    fn setuid(user: u32) -> i32;
+    fn kill(process: i32, signal: i32) -> i32;
+    fn mknod(path: *const std::ffi::c_char, mode: u32, device: u64) -> i32;
+    fn unshare(flags: i32) -> i32;
     fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
 }
 
@@ -125,6 +133,58 @@ fn main() {
                 said("dns", answer);
             }
             "flush-rules" => said("flush-rules", flush_rules()),
+            "own" => {
+                let (path, user) = (next(), next().parse().expect("a user"));
+                said("own", std::os::unix::fs::chown(path, Some(user), Some(user)));
+            }
+            "mode" => {
+                let (path, mode) = (next(), u32::from_str_radix(&next(), 8).expect("a mode"));
+                said("mode", std::fs::set_permissions(path, Permissions::from_mode(mode)));
+            }
+            "stat" => {
+                let found = std::fs::metadata(next()).expect("stat");
+                println!("{}:{} {:o}", found.uid(), found.gid(), found.mode() & 0o7777);
+            }
+            "copy" => {
+                let (from, to) = (next(), next());
+                said("copy", std::fs::copy(from, to));
+            }
+            // SAFETY: the list of groups is empty.
+            "become" => said("become", {
+                let user = next().parse().expect("a user");
+                unsafe {
+                    is_ok(setgroups(0, std::ptr::null()))
+                        .and_then(|()| is_ok(setgid(user)))
+                        .and_then(|()| is_ok(setuid(user)))
+                }
+            }),
+            "read" => said("read", std::fs::read(next())),
+            "open" => said("open", std::fs::OpenOptions::new().write(true).open(next())),
+            "processes" => {
+                let names = std::fs::read_dir("/proc").expect("list").flatten();
+                let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+                let count = names
+                    .filter(|entry| entry.file_name().to_str().is_some_and(is_process))
+                    .count();
+                println!("processes: {count}");
+            }
+            // SAFETY: signal 0 only asks.
+            "signal" => said("signal", unsafe { is_ok(kill(next().parse().expect("one"), 0)) }),
+            // SAFETY: neither takes a pointer.
+            "raw-socket" => said("raw-socket", unsafe { is_ok(socket(2, 3, 1).min(0)) }),
+            "new-namespace" => said("new-namespace", unsafe { is_ok(unshare(1 << 17)) }),
+            // SAFETY: the path ends with a zero. The device is the first disk.
+            "device" => said("device", unsafe { is_ok(mknod(c"/disk".as_ptr(), 0o60_600, 8 << 8)) }),
+            "connect-socket" => said("connect-socket", UnixStream::connect(next())),
+            "connect-abstract" => {
+                let name = SocketAddr::from_abstract_name(next()).expect("a name");
+                said("connect-abstract", UnixStream::connect_addr(&name));
+            }
+            "run" => {
+                let program = next();
+                let steps: Vec<_> = arguments.by_ref().collect();
+                said("run", std::process::Command::new(program).args(steps).status());
+            }
             "serve" => {
                 let listener = TcpListener::bind(format!("0.0.0.0:{}", next())).expect("listen");
                 println!("serves");
@@ -203,10 +263,6 @@ fn connect_bound(target: &str) -> std::io::Result<()> {
     address.extend([0; 8]);
     let timeout = [REACH.as_secs() as i64, 0].map(i64::to_ne_bytes).concat();
     let device = b"eth0";
-    let is_ok = |outcome: i32| match outcome {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    };
     // SAFETY: every pointer is to as many bytes as its length says, and outlives the call.
     unsafe {
         let file = socket(AF_INET, SOCK_STREAM, 0);
@@ -215,6 +271,13 @@ fn connect_bound(target: &str) -> std::io::Result<()> {
         let length = timeout.len() as u32;
         is_ok(setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, timeout.as_ptr(), length))?;
         is_ok(connect(file, address.as_ptr(), address.len() as u32))
+    }
+}
+
+fn is_ok(outcome: i32) -> std::io::Result<()> {
+    match outcome {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
 

@@ -50,15 +50,17 @@ async fn a_program_gets_its_arguments_and_environment() {
     work.task.env = [("TASK_ONLY", "task"), ("BOTH", "task")]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into();
-    let job_id = work.job_id;
+    let (job_id, resources) = (work.job_id, work.resources);
     let report = run(&node, work, ComputeState::Completed).await;
     let output = report.run_output.unwrap();
     assert_eq!(output.stdout, "echo\0a\0b c\0");
     let expected = format!(
-        "BOTH=engine\0SERVICE_EXECUTION_COUNT=3\0SERVICE_EXECUTION_ID={}\0\
+        "BOTH=engine\0SERVICE_CPU={}\0SERVICE_EXECUTION_COUNT=3\0SERVICE_EXECUTION_ID={}\0\
          SERVICE_EXECUTION_INDEX=2\0SERVICE_JOB_ID={job_id}\0SERVICE_JOB_NAME=test\0\
-         SERVICE_JOB_TYPE=batch\0SERVICE_NODE_ID={}\0TASK_ONLY=task\0",
+         SERVICE_JOB_TYPE=batch\0SERVICE_MEMORY={}\0SERVICE_NODE_ID={}\0TASK_ONLY=task\0",
+        resources.cpu,
         report.execution_id,
+        resources.memory,
         node.id()
     );
     assert_eq!(output.stderr, expected);

@@ -117,7 +117,7 @@ fn keys_are_removed_faster_than_they_arrive_at_any_rate() {
                 most = most.max(clock.get().since(before));
                 clock.set(pruning.due());
                 let came = clock.get().since(before).as_secs_f64() * f64::from(rate);
-                // New keys expire at once: the hardest case.
+                // New keys expire immediately: the hardest case.
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few")]
                 let came = came as u32;
                 if store.keys > 0 {

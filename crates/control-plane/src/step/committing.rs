@@ -21,7 +21,7 @@ impl<C> Step<C> {
     ) -> Vec<Action<C>> {
         match self.leave() {
             Phase::Committing { mut serving, writing } if writing.commit.id == id => {
-                // Whatever came of it, no answer was read meanwhile.
+                // Whatever came of it, no answer was read during that time.
                 serving.scheduler.held_up(now.moment, now.moment.since(writing.since));
                 match result {
                     Ok(outcome) => self.committed(serving, writing, outcome, now),

@@ -12,17 +12,17 @@ use scheduler::time::{Moment, Now};
 use scheduler::{Restore, RestoreError, Scheduler, Settings};
 
 use super::gate::Release;
-use crate::audit::{AuditEntry, Chain};
+use crate::audit::{AuditEntry, Chains};
 use crate::batch::NumberedCommit;
 use crate::pruning::oldest_key;
 use crate::records::{RecordRefusal, RecordWrite, Records};
-use crate::store::{CommitId, Known, Outcome, Progress, RequestKey, Store, StoreError};
+use crate::store::{CommitId, Known, LoadRow, Outcome, Progress, RequestKey, Store, StoreError};
 
 /// Everything that can make the step act. `C` is the type of a caller that waits for an answer.
 pub enum Event<C> {
     /// Requests, and what the store knows of them: none if it could not be read.
     Inputs { inputs: Vec<Envelope<C>>, known: Option<Known> },
-    /// Heartbeats that arrived beside the queue, and how long none could be received.
+    /// Heartbeats, which bypass the queue, and how long none could be received.
     Heard { deaf: Duration, arrivals: Vec<Heard> },
     /// What became of a commit.
     Committed(CommitId, Result<Outcome, StoreError>),
@@ -57,11 +57,13 @@ pub enum Request {
     Submit(Box<Submission>),
     /// All of these changes, or none.
     Records(Vec<RecordWrite>),
+    /// A sample of the cluster's load.
+    Load(Box<LoadRow>),
     /// Something about the scheduler's state that changes nothing; the caller knows what.
     Ask,
 }
 
-/// A job to be submitted, with what its answer needs besides the scheduler's.
+/// A job to be submitted, with what its answer needs in addition to the scheduler's.
 #[derive(Debug)]
 pub struct Submission {
     pub submit: Submit,
@@ -90,7 +92,7 @@ pub struct Taken {
     pub progress: Progress,
     pub scheduler: Box<Scheduler>,
     pub records: Records,
-    pub audit: Chain,
+    pub audit: Chains,
 }
 
 /// Why a term does not begin.
@@ -237,7 +239,7 @@ impl Taken {
         let live = store.load(&mut |job| restore.job(job))?;
         let records = Records::new(store.records()?);
         let scheduler = Box::new(restore.finish(live, now())?);
-        let audit = store.audit_chain()?;
+        let audit = store.audit_chains()?;
         Ok(Self { progress, scheduler, records, audit })
     }
 }
@@ -253,7 +255,7 @@ impl Lookups {
                     lookups.keys.extend(submission.request_key());
                     lookups.jobs.extend(submission.id_given.then_some(submission.submit.id));
                 }
-                Request::Input(_) | Request::Records(_) | Request::Ask => {}
+                Request::Input(_) | Request::Records(_) | Request::Load(_) | Request::Ask => {}
             }
         }
         lookups

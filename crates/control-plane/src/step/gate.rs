@@ -26,12 +26,13 @@ const EXPLAIN_EVERY: Duration = Duration::from_millis(250);
 pub enum Trust {
     /// A lock keeps other processes out for as long as this one lives.
     Always,
-    /// For this long after a successful commit was sent: nobody takes the store over sooner.
+    /// For this long after a successful commit was sent: no other process takes the store over
+    /// sooner.
     AfterCommit(Duration),
 }
 
 /// What leaves the step. The runner publishes the nodes and announces the changes before it sends the
-/// replies, so that a caller that reads at once finds what the reply says.
+/// replies, so that a caller that reads immediately finds what the reply says.
 #[non_exhaustive]
 pub struct Release<C> {
     /// Nodes whose record changed; `None` for a forgotten one.

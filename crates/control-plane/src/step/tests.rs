@@ -205,6 +205,7 @@ fn replies_leave_after_one_commit_and_in_the_order_of_their_requests() {
 fn join(caller: u32, node: NodeId) -> (u32, Request) {
     let capacity = Capacity { cpu: 4.0, memory: 1 << 30, disk: 1 << 30, gpu: 0 };
     let request = SessionRequest {
+        name: String::new(),
         addrs: Vec::new(),
         labels: BTreeMap::new(),
         compute_node_info: ComputeNodeInfo {
@@ -214,6 +215,8 @@ fn join(caller: u32, node: NodeId) -> (u32, Request) {
         },
         default_resources: Capacity::default(),
         service_version: VersionRecord::default(),
+        probes: false,
+        process: None,
     };
     (caller, Request::Input(Input::Join { node, request: Box::new(request) }))
 }
@@ -225,7 +228,15 @@ fn heartbeats_count_before_the_requests_that_came_after_them() {
         let mut world = World::new(Trust::Always);
         world.request([join(1, node)]);
         let lease = Settings::default().lease;
-        let heard = Heard { node, session: 1, at: world.now, stalled, granted: lease, kept: None };
+        let heard = Heard {
+            node,
+            session: 1,
+            at: world.now,
+            stalled,
+            granted: lease,
+            kept: None,
+            probed: None,
+        };
         let heard = Event::Heard { deaf: Duration::ZERO, arrivals: vec![heard] };
         assert!(world.step.on(heard, world.stamp()).is_empty());
         world.request([submit(2, 20, "a", None)]);
@@ -244,7 +255,7 @@ fn a_commit_of_unknown_outcome_is_repeated_unchanged() {
         .on(Event::Heard { deaf: Duration::from_secs(1), arrivals: Vec::new() }, world.stamp());
     assert!(actions.is_empty(), "heartbeats are taken at any time");
     world.pass(Duration::from_millis(1));
-    assert_eq!(world.numbers(), [1], "not at once");
+    assert_eq!(world.numbers(), [1], "not immediately");
     // The first attempt was written, and its answer lost.
     world.commits[0].write_to(&mut world.store).unwrap();
     world.pass(REPEAT_EVERY);

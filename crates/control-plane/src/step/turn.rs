@@ -8,7 +8,7 @@ use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler};
 
 use super::event::{Envelope, Held, NotCreated, Reply, Request, Submission};
-use crate::audit::{Chain, Entries};
+use crate::audit::{Chains, Entries};
 use crate::batch::Batch;
 use crate::records::{RecordKind, RecordWrite, Records};
 use crate::store::{IdempotencyRow, Known};
@@ -62,6 +62,10 @@ impl<C> Turn<C> {
                         self.handle(scheduler, arrived, Input::Provided { namespace });
                     }
                 }))
+            }
+            Request::Load(row) => {
+                self.batch.loads.push(*row);
+                Reply::Recorded(Ok(()))
             }
             Request::Ask => Reply::Asked(now),
         };
@@ -121,8 +125,8 @@ impl<C> Turn<C> {
     }
 
     /// What is to be committed, and what waits for it.
-    pub(super) fn end(mut self, chain: &mut Chain) -> (Batch, Vec<Held<C>>) {
-        self.batch.audit = self.audit.seal(chain);
+    pub(super) fn end(mut self, chains: &mut Chains) -> (Batch, Vec<Held<C>>) {
+        self.batch.audit = self.audit.seal(chains);
         (self.batch, self.held)
     }
 }

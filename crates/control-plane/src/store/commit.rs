@@ -11,7 +11,7 @@ use api_types::audit::AuditRecord;
 use scheduler::change::Changes;
 use scheduler::time::Moment;
 
-use super::{IdempotencyRow, RequestKey, Retention, StoreError};
+use super::{IdempotencyRow, LoadRow, RequestKey, Retention, StoreError};
 use crate::clock::Stamp;
 use crate::records::RecordRow;
 
@@ -51,6 +51,7 @@ pub enum Write<'a> {
         keys: &'a [IdempotencyRow],
         records: &'a [RecordRow],
         audit: &'a [AuditRecord],
+        loads: &'a [LoadRow],
     },
     Removal(Removal),
     /// Changes nothing, and succeeds only if there is room for a commit of usual size.

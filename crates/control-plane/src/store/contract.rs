@@ -105,6 +105,7 @@ macro_rules! store_contract {
             odd_texts_read_back,
             every_job_query_agrees_with_the_model,
             pages_of_jobs_neither_repeat_nor_skip,
+            a_search_finds_any_part_of_a_name_an_id_or_a_label,
             created_and_ended_jobs_do_not_disturb_a_walk,
             executions_are_listed_in_every_order,
             executions_carry_their_output_and_results,

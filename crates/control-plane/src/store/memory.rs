@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api_types::audit::AuditRecord;
+use api_types::audit::{AuditChain, AuditRecord};
 use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
@@ -17,7 +17,7 @@ use scheduler::change::{
 use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
-use crate::audit::Chain;
+use crate::audit::{Chain, Chains};
 use crate::records::{Record, RecordKey, RecordRow};
 
 use super::{
@@ -233,12 +233,14 @@ impl Store for MemoryStore {
         Ok(live)
     }
 
-    fn audit_chain(&mut self) -> Result<Chain, StoreError> {
-        let last = self.audit.last();
-        Ok(last.map_or_else(Chain::default, |last| Chain {
-            sequence: last.sequence,
-            hash: last.hash.clone(),
-        }))
+    fn audit_chains(&mut self) -> Result<Chains, StoreError> {
+        let end = |chain| {
+            let last = self.audit.iter().rfind(|record| record.chain == chain);
+            let end = |last: &AuditRecord| (last.sequence, last.hash.clone());
+            let (sequence, hash) = last.map(end).unwrap_or_default();
+            Chain { sequence, hash }
+        };
+        Ok(Chains { changes: end(AuditChain::Changes), rest: end(AuditChain::Rest) })
     }
 
     fn records(&mut self) -> Result<Vec<Record>, StoreError> {
@@ -262,7 +264,7 @@ impl Store for MemoryStore {
             Admission::New => {}
         }
         let removed = match write {
-            Write::Batch { changes, keys, records, audit } => {
+            Write::Batch { changes, keys, records, audit, loads: _ } => {
                 self.audit.extend(audit.iter().cloned());
                 self.keep_records(records);
                 self.apply(changes);

@@ -1,14 +1,18 @@
 //! What readers ask of the store: filters, orders and positions of jobs and executions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api_types::cluster::LoadSample;
+use api_types::curve::UsageCurve;
+use api_types::execution::ComputeState;
+use api_types::history::EventType;
 use api_types::job::{JobStateType, JobType};
 use api_types::selector::Selector;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
-use scheduler::change::ExecutionRow;
+use scheduler::change::{EventRow, ExecutionRow};
 
-use super::StoredExecution;
+use super::{StoredExecution, StoredSummary};
 
 /// The namespaces that a query covers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,11 +44,29 @@ pub struct JobQuery {
     pub limit: u32,
 }
 
+/// Jobs that contain a text; upper and lower case of ASCII are alike.
+#[derive(Debug, Clone)]
+pub struct SearchQuery {
+    pub text: String,
+    pub namespaces: Namespaces,
+    pub limit: u32,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundJobs {
+    pub jobs: Vec<StoredSummary>,
+    /// Whether others match too.
+    pub more: bool,
+    /// Whether all jobs of the namespaces were searched.
+    pub is_complete: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JobOrder {
     #[default]
     CreateTime,
-    /// By the last change, which moves a job that changes meanwhile to the end.
+    /// By the last change, which moves a job that changes between two pages to the end.
     ModifyTime,
     Id,
 }
@@ -62,6 +84,8 @@ pub struct ExecutionQuery {
     pub job: JobId,
     pub order: ExecutionOrder,
     pub reverse: bool,
+    /// Any if empty.
+    pub states: Vec<ComputeState>,
     pub after: Option<ExecutionPosition>,
     pub limit: u32,
 }
@@ -87,6 +111,28 @@ pub struct LiveExecution {
     pub spec_json: Arc<str>,
 }
 
+/// The load of the cluster around a time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadRow {
+    pub time: Timestamp,
+    pub sample: LoadSample,
+}
+
+/// What people call jobs and executions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoredNames {
+    pub jobs: BTreeMap<JobId, String>,
+    pub indexes: BTreeMap<ExecutionId, u32>,
+}
+
+/// What one execution of a job used over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredCurve {
+    pub id: ExecutionId,
+    pub index: u32,
+    pub curve: UsageCurve,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExecutionOrder {
     #[default]
@@ -95,13 +141,52 @@ pub enum ExecutionOrder {
     Id,
     /// By the number of the compute state.
     State,
+    /// By the index of the slot.
+    Index,
 }
 
-/// The position of an execution: its sort key (0 when ordered by id), and its id.
+/// The position of an execution: its sort key (0 when ordered by ID), and its ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExecutionPosition {
     pub key: i64,
     pub id: ExecutionId,
+}
+
+/// Events committed after a position, of any job or node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventsQuery {
+    /// The `seq` of the last event already examined.
+    pub after: u64,
+    pub job: Option<JobId>,
+    pub namespaces: Namespaces,
+    /// Those of jobs and executions if `None`.
+    pub event_type: Option<EventType>,
+    /// At or after.
+    pub since: Timestamp,
+    /// The number of events to examine, matching or not.
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventsPage {
+    pub entries: Vec<EventEntry>,
+    /// The `seq` up to which all events were examined.
+    pub through: u64,
+    /// Whether later events exist.
+    pub more: bool,
+    /// Whether the requested job is not stored, so that no event of it can follow.
+    pub job_gone: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum EventEntry {
+    Event(EventRow),
+    /// Retention removed all events in this range of `seq`; whether the query would have matched
+    /// them is no longer known.
+    Gap {
+        from: u64,
+        to: u64,
+    },
 }
 
 impl Namespaces {
@@ -141,6 +226,7 @@ impl ExecutionOrder {
             Self::CreateTime => row.create_time.0,
             Self::Id => 0,
             Self::State => i64::from(u8::from(row.compute)),
+            Self::Index => i64::from(row.index),
         }
     }
 }

@@ -5,18 +5,25 @@
 //! connection usable: after a full disk, writing resumes once there is space.
 
 mod audit;
+pub mod backup;
 mod checkpoint;
+mod cluster_load;
 mod commit;
+mod connection;
+mod curves;
 mod events;
 mod executions;
 mod fault;
+mod file;
 mod health;
 mod history;
 mod jobs;
 mod keys;
 mod load;
 mod marks;
+mod name;
 mod nodes;
+mod numbers;
 mod open;
 mod outputs;
 mod progress;
@@ -26,8 +33,10 @@ mod records;
 mod results;
 mod row;
 mod schema;
+mod search;
 mod select;
 mod specs;
+mod subject;
 mod summaries;
 mod upgrade;
 
@@ -41,7 +50,7 @@ use scheduler::time::Moment;
 
 pub use self::open::open;
 pub use self::reads::{CONNECTIONS, SqliteReads};
-use crate::audit::Chain;
+use crate::audit::Chains;
 use crate::records::Record;
 
 use super::{Commit, Known, Outcome, Progress, RequestKey, Store, StoreError};
@@ -93,8 +102,8 @@ impl Store for SqliteStore {
         self.run(|connection| records::load(connection))
     }
 
-    fn audit_chain(&mut self) -> Result<Chain, StoreError> {
-        self.run(|connection| audit::chain(connection))
+    fn audit_chains(&mut self) -> Result<Chains, StoreError> {
+        self.run(|connection| audit::chains(connection))
     }
 
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {

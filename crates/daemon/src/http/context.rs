@@ -1,15 +1,17 @@
-//! What is known of a request besides its message.
+//! What is known of a request apart from its message.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use http::Extensions;
 use http::request::Parts;
 
-use super::{ClientCertificate, RequestId};
+use super::head::Flaw;
+use super::tls::ClientCertificate;
 
-/// One value in the extensions of a request, because each extension is an allocation of its own.
+/// One value in the extensions of a request, because each extension is a separate allocation.
 #[derive(Debug, Clone, Default)]
 pub struct RequestContext {
     /// The other end of the connection.
@@ -17,9 +19,15 @@ pub struct RequestContext {
     /// What the peer presented in the TLS handshake.
     pub certificate: Option<ClientCertificate>,
     pub id: Option<RequestId>,
+    /// Why no operation sees the request, if the connection delivered one that is malformed.
+    pub flaw: Option<Flaw>,
     /// The path of the operation, with the names of its parameters.
     pub pattern: &'static str,
 }
+
+/// The ID of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId(pub Arc<str>);
 
 /// Who sent a request: the other end of its connection, unless it came from none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

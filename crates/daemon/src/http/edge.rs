@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use api_types::{ApiError, Code};
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::response::{IntoResponse, Response};
@@ -14,12 +13,11 @@ use serde::Serialize;
 use tracing::{Instrument, Level, field};
 use uuid::Uuid;
 
-use super::RequestContext;
+use super::context::{RequestContext, RequestId};
 use super::indent::indent;
+use super::refusal::{JSON, Refusal};
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A longer body is indented on a blocking thread: at a gigabyte a second, 10 MB would delay other
 /// connections by 10 ms.
@@ -27,90 +25,6 @@ const INDENTED_ON_THE_SPOT_BYTES: usize = 64 * 1024;
 
 /// The longest accepted request id; logs repeat it.
 const MAX_REQUEST_ID_CHARS: usize = 128;
-
-/// A response other than 2xx, as a handler returns it. [`answer`] logs it once, fills in the
-/// request id and writes the body.
-#[derive(Debug, Clone)]
-pub struct Refusal {
-    pub error: ApiError,
-    pub retry_after_seconds: Option<u64>,
-    pub level: Level,
-    /// For the log; the caller never sees it.
-    pub cause: String,
-}
-
-// === impl Refusal ===
-
-impl Refusal {
-    /// A caller's mistake does not concern the operator.
-    pub fn of_the_caller(error: ApiError) -> Self {
-        Self { error, retry_after_seconds: None, level: Level::DEBUG, cause: String::new() }
-    }
-
-    /// A bug in this program; the caller learns no details.
-    pub fn internal(cause: String) -> Self {
-        let error = ApiError::new(Code::Internal, "an internal error occurred")
-            .with_hint("the service log has the cause under this request ID");
-        Self { error, retry_after_seconds: None, level: Level::ERROR, cause }
-    }
-
-    /// A refusal by the framework, such as of a path that is not UTF-8.
-    fn of_the_framework(status: StatusCode) -> Self {
-        let code = if status.is_server_error() { Code::Internal } else { Code::InvalidRequest };
-        let error = ApiError::new(code, "the request is invalid");
-        Self::of_the_caller(ApiError { status: status.as_u16(), ..error })
-    }
-
-    /// Why this request was refused, if it was.
-    fn of(response: &mut Response) -> Option<Self> {
-        let status = response.status();
-        if !status.is_client_error() && !status.is_server_error() {
-            return None;
-        }
-        let refusal = response.extensions_mut().remove();
-        Some(refusal.unwrap_or_else(|| Self::of_the_framework(status)))
-    }
-
-    /// Writes the body that tells the caller.
-    fn write(mut self, id: &str, response: &mut Response) {
-        id.clone_into(&mut self.error.request_id);
-        let body = serde_json::to_vec(&self.error).unwrap_or_default();
-        *response.body_mut() = Body::from(body);
-        // The framework counted the bytes of the empty body that this one replaces.
-        response.headers_mut().remove(header::CONTENT_LENGTH);
-        response.headers_mut().insert(header::CONTENT_TYPE, JSON);
-    }
-
-    fn log(&self) {
-        let (message, cause) = (&self.error.message, &self.cause);
-        // tracing fixes the level of an event at compile time.
-        if self.level == Level::ERROR {
-            tracing::error!(%cause, "{message}");
-        } else if self.level == Level::WARN {
-            tracing::warn!(%cause, "{message}");
-        } else if self.level == Level::INFO {
-            tracing::info!("{message}");
-        } else {
-            tracing::debug!("{message}");
-        }
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.error.status);
-        let mut response = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR).into_response();
-        if let Some(seconds) = self.retry_after_seconds {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response.extensions_mut().insert(self);
-        response
-    }
-}
-
-/// The ID of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestId(pub Arc<str>);
 
 /// The span of a request. It has fields for the records that the request names.
 macro_rules! span {
@@ -131,7 +45,7 @@ macro_rules! span {
 /// Has a request handled, within a span that names it in the log.
 ///
 /// The span of a routine request is one for debugging: a thousand agents send twenty thousand
-/// heartbeats a minute, and nobody looks up one of them that went well.
+/// heartbeats a minute, and no one looks up one that went well.
 pub async fn answer<B, F>(
     request: Request<B>,
     is_routine: bool,
@@ -152,18 +66,25 @@ where
     let is_named = !span.is_disabled();
 
     let mut request = request.map(Body::new);
-    RequestContext::of_mut(request.extensions_mut()).id = Some(RequestId(Arc::clone(&id)));
+    let context = RequestContext::of_mut(request.extensions_mut());
+    context.id = Some(RequestId(Arc::clone(&id)));
+    let flaw = context.flaw;
     let answering = async {
         let started = Instant::now();
         // Whatever handling does is within the span, also before it first waits.
-        let handling = AssertUnwindSafe(async move { handle(request).await });
+        let handling = AssertUnwindSafe(async move {
+            match flaw {
+                Some(flaw) => flaw.refusal().into_response(),
+                None => handle(request).await,
+            }
+        });
         let mut response = handling.catch_unwind().await.unwrap_or_else(|panic| {
             Refusal::internal(format!("panic: {}", panic_message(&*panic))).into_response()
         });
         if let Some(refusal) = Refusal::of(&mut response) {
             match is_named {
-                true => refusal.log(),
-                false => span!(Level::ERROR, id, method, uri.path()).in_scope(|| refusal.log()),
+                true => log(&refusal),
+                false => span!(Level::ERROR, id, method, uri.path()).in_scope(|| log(&refusal)),
             }
             refusal.write(&id, &mut response);
         }
@@ -241,6 +162,20 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("(no text)")
+}
+
+fn log(refusal: &Refusal) {
+    let (message, cause) = (&refusal.error.message, &refusal.cause);
+    // tracing fixes the level of an event at compile time.
+    if refusal.level == Level::ERROR {
+        tracing::error!(%cause, "{message}");
+    } else if refusal.level == Level::WARN {
+        tracing::warn!(%cause, "{message}");
+    } else if refusal.level == Level::INFO {
+        tracing::info!("{message}");
+    } else {
+        tracing::debug!("{message}");
+    }
 }
 
 #[cfg(test)]

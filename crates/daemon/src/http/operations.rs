@@ -149,8 +149,8 @@ pub fn method(described: HttpMethod) -> Method {
 
 impl Described {
     /// The document, with what no handler says.
-    pub fn document(&self, beside: OpenApi) -> OpenApi {
-        self.0.iter().fold(beside, |mut document, describe| {
+    pub fn document(&self, rest: OpenApi) -> OpenApi {
+        self.0.iter().fold(rest, |mut document, describe| {
             document.merge(describe());
             document
         })
@@ -164,7 +164,7 @@ impl Document {
         Self { file, compact: OnceLock::new() }
     }
 
-    /// As every response is unless somebody asks for indentation.
+    /// As every response is unless a client asks for indentation.
     pub fn text(&self) -> Bytes {
         self.compact.get_or_init(|| Bytes::from(compact(self.file.as_bytes()))).clone()
     }

@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, header};
 use percent_encoding::percent_decode_str;
 
-use super::RequestContext;
+use super::context::RequestContext;
 
 /// The operations of an API with the state `S`, and what the daemon says of each path.
 pub struct Routes<S, A> {
@@ -117,7 +117,7 @@ impl<'a, S: Clone, A> Found<'a, S, A> {
         &self.route.about
     }
 
-    /// Has the request handled by the operation with its method.
+    /// Dispatches the request by method.
     pub async fn answer(&self, mut request: Request<Body>) -> Response {
         let Some(answer) = self.route.methods.with(request.method()) else {
             let mut response = (self.routes.refuse)(&request);

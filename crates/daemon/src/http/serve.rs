@@ -19,8 +19,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::RequestContext;
-use super::tls::{ClientCertificate, Tls};
+use super::context::RequestContext;
+use super::head::{Flaw, MAX_HEAD_BYTES, READ_HEAD_BYTES};
+use super::plain;
+use super::tls::{ClientCertificate, Opened, Tls};
 use super::unread::{self, RequestBody};
 
 /// File descriptors for other purposes: databases, their logs, the listener.
@@ -33,9 +35,6 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a connection may take to send the head of a request, and how long it may idle between
 /// requests. Agents send something every ten seconds.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The largest request head, including path and query; beyond it the response is 431.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Pause after a failed accept, which mostly means that no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -94,7 +93,14 @@ where
                 return talk(stream, peer, None, watcher, answer).await;
             };
             match stopping.run_until_cancelled(tls.open(stream)).await {
-                Some(Ok((stream, shown))) => talk(stream, peer, shown, watcher, answer).await,
+                Some(Ok(Opened::Secured(stream, shown))) => {
+                    talk(*stream, peer, shown, watcher, answer).await
+                }
+                Some(Ok(Opened::Plain(stream))) => {
+                    tracing::debug!(%peer, "plain HTTP on a port that speaks TLS");
+                    let refuse = move |request| plain::refuse(Arc::clone(&tls), request);
+                    talk(stream, peer, None, watcher, refuse).await
+                }
                 Some(Err(error)) => {
                     tracing::debug!(%peer, %error, "connection ended before its first request");
                 }
@@ -124,12 +130,15 @@ async fn talk<S, A, F>(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MAX_HEAD_BYTES)
+        .max_buf_size(READ_HEAD_BYTES)
+        .max_header_size(MAX_HEAD_BYTES + 1)
         .serve_connection(
             TokioIo::new(stream),
             service_fn(move |mut request: Request<Incoming>| {
+                let flaw = Flaw::of(&request);
                 let context = RequestContext::of_mut(request.extensions_mut());
                 (context.peer, context.certificate) = (Some(peer), certificate.clone());
+                context.flaw = flaw;
                 let (request, rest) = unread::follow(request);
                 // Some kilobytes, which the connection would otherwise move about.
                 let answered = Box::pin(answer(request));

@@ -41,7 +41,7 @@ async fn served() -> Served {
     let stopping = CancellationToken::new();
     let listening = Listening { listener, connections: 8, tls: Some(Arc::clone(&tls)) };
     tokio::spawn(serve(listening, stopping.clone(), |request| async move {
-        let context = RequestContext::of(request.extensions()).expect("it came from somebody");
+        let context = RequestContext::of(request.extensions()).expect("it came from a peer");
         let status = context.certificate.as_ref().map_or("OK".to_owned(), |certificate| {
             Node::read(&certificate.0).expect("a node's certificate").node.to_string()
         });
@@ -61,6 +61,7 @@ impl Served {
             base_url: format!("https://{}", self.address),
             trust: Trust::AuthorityKey(trust.key()),
             credentials,
+            ..Options::default()
         };
         let client = Client::with(options).expect("a client");
         client.alive().await.map(|alive| alive.status)
@@ -110,22 +111,61 @@ async fn callers_get_the_replaced_certificate_and_agents_their_own_ca() {
     }
 }
 
-#[tokio::test]
-async fn plain_http_is_told_to_use_https() {
-    let served = served().await;
+/// The head and the body of the answer to these bytes, in lower case.
+async fn said_in_plain(served: &Served, request: String) -> (String, String) {
     let answer = served
-        .blocking(|address| {
+        .blocking(move |address| {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
-            stream.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).unwrap();
             answer
         })
         .await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
-    assert_eq!(body, "This port speaks HTTPS; use https:// instead of http://");
-    assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{head}");
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[tokio::test]
+async fn plain_http_is_told_to_use_https() {
+    let served = served().await;
+    for (request, revokes) in [
+        ("GET / HTTP/1.1\r\nhost: h\r\n", false),
+        ("GET / HTTP/1.1\r\nhost: h\r\naccept: text/html\r\n", false),
+        ("POST /x HTTP/1.1\r\nhost: own\r\naccept: text/html\r\n", false),
+        ("GET /x HTTP/1.1\r\nhost: own\r\nauthorization: Bearer t\r\n", true),
+        ("PUT /x HTTP/1.1\r\nhost: own\r\ncookie: a=b\r\ncontent-length: 0\r\n", true),
+    ] {
+        let (head, body) = said_in_plain(&served, format!("{request}\r\n")).await;
+        assert!(head.starts_with("http/1.1 400 ") && head.contains("connection: close"), "{head}");
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["Code"], "InvalidRequest");
+        let hint = body["Hint"].as_str().unwrap();
+        assert!(hint.starts_with("use https:// instead of http://"), "{hint}");
+        assert_eq!(hint.contains("revoke the credentials"), revokes, "{request}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_opens_a_page_in_plain_is_sent_to_https() {
+    let served = served().await;
+    served.tls.redirect_to(|_, headers| headers.get("host").is_some_and(|host| host == "own:1"));
+    for (method, host, status) in [
+        ("GET", "own:1", 307),
+        ("HEAD", "own:1", 307),
+        ("GET", "evil", 400),
+        ("POST", "own:1", 400),
+    ] {
+        let accept = "text/html,application/xhtml+xml;q=0.9";
+        let request = format!(
+            "{method} /jobs?state=all HTTP/1.1\r\nhost: {host}\r\naccept: {accept}\r\n\r\n"
+        );
+        let (head, _) = said_in_plain(&served, request).await;
+        assert!(head.starts_with(&format!("http/1.1 {status} ")), "{method} {host}: {head}");
+        let redirects = head.contains("location: https://own:1/jobs?state=all\r\n");
+        assert_eq!(redirects, status == 307, "{head}");
+        assert_eq!(head.contains("cache-control: no-store"), status == 307, "{head}");
+    }
 }
 
 #[tokio::test]
@@ -134,7 +174,7 @@ async fn a_health_check_works_with_tls() {
     served.blocking(|address| health::ask(Scheme::Https, address, "/readyz")).await.unwrap();
     let plain = served.blocking(|address| health::ask(Scheme::Http, address, "/readyz")).await;
     let error = plain.unwrap_err().to_string();
-    assert!(error.contains("This port speaks HTTPS"), "{error}");
+    assert!(error.contains("this port speaks HTTPS"), "{error}");
 }
 
 #[tokio::test]

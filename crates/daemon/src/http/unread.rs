@@ -1,4 +1,4 @@
-//! Request bodies that nobody reads to their end: the rest is read and dropped.
+//! Request bodies that no handler reads to their end: the rest is read and dropped.
 //!
 //! A request may be refused before its body has been read. If the rest of the body has not arrived by
 //! then, hyper closes the connection, and a client that is still sending gets an error of the
@@ -171,7 +171,7 @@ mod tests {
         stream.write_all(head).await.unwrap();
         let answered = tokio::time::timeout(20 * TIMEOUT, response(&mut stream)).await;
         assert!(answered.unwrap().starts_with("HTTP/1.1 403"));
-        // And one that waits to be told to send is answered at once.
+        // And one that waits for `100 Continue` is answered immediately.
         let (mut stream, _asked) = refusing().await;
         let head =
             b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n";

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::OutputArgs;
 use super::duration;
+use super::shared::OutputArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
@@ -28,12 +28,21 @@ pub(crate) enum TokenCommand {
     List(OutputArgs),
     /// Create a token, and print it; it is not shown again
     Create(TokenCreateArgs),
-    /// Revoke tokens; what they opened ends at once
-    Revoke {
-        /// IDs of the tokens
-        #[arg(required = true, value_name = "ID")]
-        tokens: Vec<String>,
-    },
+    /// Revoke tokens; what they opened ends immediately
+    Revoke(TokenRevokeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenRevokeArgs {
+    /// IDs of the tokens
+    #[arg(required_unless_present = "subject", value_name = "ID")]
+    pub(crate) tokens: Vec<String>,
+    /// Revoke the tokens that they made too, directly or through others
+    #[arg(long)]
+    pub(crate) descendants: bool,
+    /// Revoke all tokens of a person who signed in at the issuer, and those that they made
+    #[arg(long, value_name = "SUBJECT", conflicts_with_all = ["tokens", "descendants"])]
+    pub(crate) subject: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -63,6 +72,8 @@ pub(crate) enum TokenRole {
     Submitter,
     /// Also manages tokens of its namespaces
     Owner,
+    /// Scrapes metrics, and nothing else; the only tokens that agents accept
+    Monitor,
     /// Manages nodes, and is a viewer of every namespace
     Operator,
     /// Everything
@@ -110,7 +121,13 @@ pub(crate) struct NamespacePutArgs {
     /// Publishers that its jobs may use
     #[arg(long, value_name = "WORDS")]
     pub(crate) publishers: Option<String>,
-    /// The only nodes that run its jobs, by labels that operators give, like 'pool in (a,b)'
+    /// Registries from which its jobs may use images, like 'docker.io,registry.example.com:5000'
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) registries: Option<String>,
+    /// Give root in the containers of its jobs no capabilities
+    #[arg(long)]
+    pub(crate) no_capabilities: bool,
+    /// The only nodes that run its jobs, by labels that admins give, like 'pool in (a,b)'
     #[arg(long, default_value = "", value_name = "SELECTOR")]
     pub(crate) nodes: String,
 }
@@ -124,12 +141,13 @@ impl TokenRole {
             Self::Viewer => "viewer",
             Self::Submitter => "submitter",
             Self::Owner => "owner",
+            Self::Monitor => "monitor",
             Self::Operator => "operator",
             Self::Admin => "admin",
         }
     }
 
     pub(crate) const fn is_of_the_cluster(self) -> bool {
-        matches!(self, Self::Operator | Self::Admin)
+        matches!(self, Self::Monitor | Self::Operator | Self::Admin)
     }
 }

@@ -1,25 +1,32 @@
 //! Arguments of `jobctl audit …`.
 
+use std::str::FromStr;
+
+use api_types::audit::AuditChain;
 use clap::{Args, Subcommand};
 
-use super::OutputArgs;
 use super::jobs::absolute_time;
+use super::shared::OutputArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
     /// List who changed what and who was denied, newest first
     #[command(visible_alias = "ls")]
     List(AuditListArgs),
-    /// Check that no record was changed or removed
+    /// Check that no record of either chain was changed or removed
     Verify {
-        /// A record as an earlier verification printed it, SEQUENCE:HASH; repeat it for several
-        #[arg(long, value_name = "SEQUENCE:HASH")]
+        /// A record as an earlier verification printed it, like changes:7:HASH; repeat it for several
+        #[arg(long, value_name = "[CHAIN:]SEQUENCE:HASH")]
         expect: Vec<String>,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditListArgs {
+    /// The chain: changes (tokens, namespaces, secrets, credentials, keys, nodes), or the rest
+    /// (submissions, stops, sign-ins, secrets handed to nodes, denials)
+    #[arg(long, value_name = "CHAIN", default_value = "changes", value_parser = AuditChain::from_str)]
+    pub(crate) chain: AuditChain,
     /// Only what this user did
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,

@@ -1,13 +1,23 @@
 //! Arguments of `jobctl context …`.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
-use super::OutputArgs;
+use super::shared::OutputArgs;
+
+#[derive(Debug, Args)]
+pub(crate) struct ContextShowArgs {
+    /// Name of the context [the current one]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ContextCommand {
     /// List the contexts of the configuration file
     List(OutputArgs),
+    /// Show what commands use, and where it comes from: the current context, or another
+    Show(ContextShowArgs),
     /// Select the current context
     Use {
         /// Name of the context

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use api_types::credential::CredentialType;
 use clap::{Args, Subcommand};
 
-use super::{NamespaceArgs, OutputArgs};
+use super::shared::{NamespaceArgs, OutputArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CredentialCommand {

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::jobs::absolute_time;
-use super::{NamespaceArgs, OutputArgs};
+use super::shared::{NamespaceArgs, OutputArgs};
 
 /// Default of `--since` without `--follow`.
 const RECENT: &str = "1h";
@@ -13,8 +13,8 @@ pub(crate) struct EventsArgs {
     /// Continue with new events, until Ctrl-C
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Only events of this job
-    #[arg(long, value_name = "ID")]
+    /// Only events of this job, by name or ID
+    #[arg(long, value_name = "JOB")]
     pub(crate) job: Option<String>,
     #[command(flatten)]
     pub(crate) namespace: NamespaceArgs,

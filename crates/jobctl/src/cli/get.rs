@@ -5,14 +5,21 @@ use std::path::PathBuf;
 use api_types::quantity::{InvalidQuantity, parse_bytes};
 use clap::Args;
 
+use super::shared::NamespaceArgs;
+
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// ID of the job, or a prefix of it
+    /// Name or ID of the job, or an execution: JOB[INDEX] or its ID
     pub(crate) job: String,
     /// Target directory; created if absent [the short ID of the job]
     pub(crate) directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
+    /// Only the result of the execution with this index
+    #[arg(long, value_name = "N")]
+    pub(crate) index: Option<u64>,
     /// Only the result of this execution
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "index")]
     pub(crate) execution: Option<String>,
     /// Save the archives (.tar.gz) without unpacking
     #[arg(long)]

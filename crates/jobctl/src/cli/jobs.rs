@@ -1,8 +1,11 @@
 //! Arguments of the commands about existing jobs.
 
+use api_types::job::JobStateType;
+use api_types::words::job_states;
 use clap::{Args, ValueEnum};
 
-use super::{NamespaceArgs, OutputArgs, WatchArgs};
+use super::shared::{NamespaceArgs, OutputArgs, WatchArgs};
+use crate::exit::UsageError;
 
 /// Default limit of listed jobs: fits on a screen.
 const LISTED_JOBS: u32 = 20;
@@ -17,7 +20,7 @@ pub(crate) struct ListArgs {
     /// Only jobs whose labels match, like 'team=a,stage in (dev,test)'; repeated selectors must all match
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Vec<String>,
-    /// Only jobs in one of these states, like Queued,Running
+    /// Only jobs in one of these states, like Queued,Running; Waiting is Pending,Queued
     #[arg(long, value_name = "STATES")]
     pub(crate) state: Option<String>,
     /// Only jobs of this type
@@ -41,10 +44,13 @@ pub(crate) struct ListArgs {
     /// All jobs, without a limit
     #[arg(short, long, conflicts_with = "limit")]
     pub(crate) all: bool,
-    /// In the order of their last change instead of their creation
-    #[arg(long)]
+    /// Sort key; the latest or the highest comes first
+    #[arg(long, value_enum, value_name = "KEY", default_value_t)]
+    pub(crate) sort_by: JobOrder,
+    /// The same as --sort-by changed
+    #[arg(long, conflicts_with = "sort_by")]
     pub(crate) changed: bool,
-    /// Oldest first
+    /// Reverse the order: oldest first
     #[arg(short, long)]
     pub(crate) reverse: bool,
     #[command(flatten)]
@@ -53,18 +59,35 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
-    /// ID of the job, or a prefix of it
+    /// Name or ID of the job, or an execution: JOB[INDEX] or its ID
     pub(crate) job: String,
+    /// Only the execution of the job with this index
+    #[arg(long, value_name = "N")]
+    pub(crate) index: Option<u64>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Name or ID of the job
+    pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionsArgs {
-    /// ID of the job, or a prefix of it
+    /// Name or ID of the job
     #[arg(required_unless_present_any = ["node", "live"])]
     pub(crate) job: Option<String>,
-    /// Executions on this node that have not ended, of all jobs
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
+    /// Executions on this node (name or ID) that have not ended, of all jobs
     #[arg(long, value_name = "NODE", conflicts_with = "job")]
     pub(crate) node: Option<String>,
     /// Executions of all jobs that have not ended
@@ -74,8 +97,15 @@ pub(crate) struct ExecutionsArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
     /// Sort key of the executions of a job
-    #[arg(long, value_enum, value_name = "KEY", default_value_t, conflicts_with_all = ["node", "live"])]
-    pub(crate) sort: ExecutionOrder,
+    #[arg(
+        long,
+        alias = "sort",
+        value_enum,
+        value_name = "KEY",
+        default_value_t,
+        conflicts_with_all = ["node", "live"]
+    )]
+    pub(crate) sort_by: ExecutionOrder,
     /// Reverse the order
     #[arg(short, long)]
     pub(crate) reverse: bool,
@@ -84,11 +114,25 @@ pub(crate) struct ExecutionsArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum JobOrder {
+    /// Their creation
+    #[default]
+    #[value(alias = "created_at", alias = "create_time")]
+    Created,
+    /// Their last change
+    #[value(alias = "modified_at", alias = "modify_time")]
+    Changed,
+    Id,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ExecutionOrder {
     /// Their creation
     #[default]
+    #[value(alias = "created_at", alias = "create_time")]
     Created,
     /// Their last change
+    #[value(alias = "modified_at", alias = "modify_time")]
     Changed,
     /// Their state; reversed, failures come first
     State,
@@ -97,16 +141,18 @@ pub(crate) enum ExecutionOrder {
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// ID of the job, or a prefix of it
+    /// Name or ID of the job, or JOB[INDEX] for one execution
     pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
     /// Level of events to show
     #[arg(long = "type", value_name = "LEVEL", value_enum, default_value_t)]
     pub(crate) level: Level,
     /// Only events of this execution
     #[arg(long, value_name = "ID")]
     pub(crate) execution: Option<String>,
-    /// Only events on this node
-    #[arg(long, value_name = "ID")]
+    /// Only events on this node, by name or ID
+    #[arg(long, value_name = "NODE")]
     pub(crate) node: Option<String>,
     /// Only events since then: 10m, 2h, or a time in RFC 3339
     #[arg(long, value_name = "WHEN")]
@@ -131,9 +177,17 @@ pub(crate) enum Level {
 
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
-    /// IDs of the jobs, or prefixes of them
-    #[arg(required = true, value_name = "JOB")]
+    /// Names or IDs of the jobs
+    #[arg(required_unless_present = "selector", value_name = "JOB")]
     pub(crate) jobs: Vec<String>,
+    /// All live jobs whose labels match, after a preview; repeated selectors must all match
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "jobs")]
+    pub(crate) selector: Vec<String>,
+    /// With --selector: do not ask; required where there is no terminal
+    #[arg(short, long, requires = "selector")]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
     /// Reason, recorded in the history
     #[arg(long, default_value = "")]
     pub(crate) reason: String,
@@ -170,7 +224,30 @@ impl ExecutionOrder {
     }
 }
 
+impl JobOrder {
+    /// The value of `order_by`.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Created => "create_time",
+            Self::Changed => "modify_time",
+            Self::Id => "id",
+        }
+    }
+}
+
 impl ListArgs {
+    pub(crate) const fn order(&self) -> JobOrder {
+        if self.changed { JobOrder::Changed } else { self.sort_by }
+    }
+
+    /// The states as the service spells them.
+    pub(crate) fn states(&self) -> Result<Option<String>, UsageError> {
+        let Some(words) = &self.state else { return Ok(None) };
+        let states = job_states(words).map_err(|unknown| UsageError::new(unknown.to_string()))?;
+        let states: Vec<_> = states.into_iter().map(JobStateType::as_str).collect();
+        Ok(Some(states.join(",")))
+    }
+
     pub(crate) fn since(&self, now: api_types::Timestamp) -> Option<String> {
         self.since.as_deref().map(|text| absolute_time(text, now))
     }

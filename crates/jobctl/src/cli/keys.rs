@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::OutputArgs;
+use super::shared::OutputArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {

@@ -6,8 +6,8 @@ use api_types::NodeId;
 use api_types::quantity::{Capacity, Resources, parse_bytes, parse_cpu_millis};
 use clap::{Args, Subcommand};
 
-use super::OutputArgs;
 use super::duration;
+use super::shared::OutputArgs;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -39,6 +39,9 @@ pub(crate) struct NodeTokenCreateArgs {
     /// How many nodes may join with it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) uses: u32,
+    /// Name of the node; one that is taken gets characters of the node's ID
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) name: String,
     /// Label of the nodes, which they cannot change; repeat it for several
     #[arg(short = 'l', long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub(crate) labels: Vec<(String, String)>,

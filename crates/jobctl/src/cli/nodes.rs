@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::jobs::absolute_time;
 use super::node_tokens::NodeTokenArgs;
-use super::{OutputArgs, WatchArgs};
+use super::shared::{OutputArgs, WatchArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
@@ -13,7 +13,7 @@ pub(crate) enum NodeCommand {
     List(NodeListArgs),
     /// Show a node
     Describe {
-        /// ID of the node, or a prefix of it
+        /// Name or ID of the node
         node: String,
         #[command(flatten)]
         output: OutputArgs,
@@ -32,7 +32,7 @@ pub(crate) enum NodeCommand {
     Reject(NodeActionArgs),
     /// Replace the operator labels of a node
     Label {
-        /// ID of the node, or prefix of it
+        /// Name or ID of the node
         node: String,
         /// The labels, as KEY=VALUE; none removes all
         #[arg(value_name = "KEY=VALUE", value_parser = super::run::pair)]
@@ -42,10 +42,10 @@ pub(crate) enum NodeCommand {
     Token(NodeTokenArgs),
     /// Delete disconnected nodes
     Delete {
-        /// IDs of the nodes, or prefixes of them
+        /// Names or IDs of the nodes
         #[arg(required = true, value_name = "NODE")]
         nodes: Vec<String>,
-        /// Give up its executions at once; one that the machine still runs then runs twice
+        /// Give up its executions immediately; one that the machine still runs then runs twice
         #[arg(long)]
         now: bool,
     },
@@ -60,8 +60,8 @@ pub(crate) struct NodeListArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
     /// Sort key
-    #[arg(long, value_enum, value_name = "KEY", default_value_t)]
-    pub(crate) sort: NodeOrder,
+    #[arg(long, alias = "sort", value_enum, value_name = "KEY", default_value_t)]
+    pub(crate) sort_by: NodeOrder,
     /// Reverse the order
     #[arg(short, long)]
     pub(crate) reverse: bool,
@@ -83,7 +83,7 @@ pub(crate) enum NodeOrder {
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeHistoryArgs {
-    /// ID of the node, or a prefix of it; the whole ID of a deleted node
+    /// Name or ID of the node; the whole ID of a deleted node
     pub(crate) node: String,
     /// Only events since then: 10m, 2h, or a time in RFC 3339
     #[arg(long, value_name = "WHEN")]
@@ -97,7 +97,7 @@ pub(crate) struct NodeHistoryArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeActionArgs {
-    /// IDs of the nodes, or prefixes of them
+    /// Names or IDs of the nodes
     #[arg(required = true, value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
     /// Reason, for other operators
@@ -107,8 +107,18 @@ pub(crate) struct NodeActionArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DrainArgs {
-    #[command(flatten)]
-    pub(crate) action: NodeActionArgs,
+    /// Names or IDs of the nodes
+    #[arg(required_unless_present = "selector", value_name = "NODE")]
+    pub(crate) nodes: Vec<String>,
+    /// All nodes whose labels match, after a preview; repeated selectors must all match
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "nodes")]
+    pub(crate) selector: Vec<String>,
+    /// With --selector: do not ask; required where there is no terminal
+    #[arg(short, long, requires = "selector")]
+    pub(crate) yes: bool,
+    /// Reason, for other operators
+    #[arg(short, long, default_value = "", value_name = "TEXT")]
+    pub(crate) message: String,
     /// Wait until the nodes run nothing
     #[arg(long)]
     pub(crate) wait: bool,

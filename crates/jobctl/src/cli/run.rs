@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{NamespaceArgs, OutputArgs, duration};
+use super::duration;
+use super::shared::{NamespaceArgs, OutputArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Sources of --input, and of the module for --engine wasm:
@@ -58,7 +59,7 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Job")]
 pub(crate) struct JobArgs {
-    /// Name of the job [its ID]
+    /// Name of the job [a generated one, such as busybox-4f2a]
     #[arg(long)]
     pub(crate) name: Option<String>,
     #[command(flatten)]
@@ -116,8 +117,8 @@ pub(crate) struct TaskArgs {
     /// Destination of results: local, ipfs, noop, or s3://BUCKET/KEY
     #[arg(short, long)]
     pub(crate) publisher: Option<String>,
-    /// Environment variable; may be repeated
-    #[arg(short, long = "env", value_name = "KEY=VALUE", value_parser = pair)]
+    /// Environment variable, or with its name alone the one of this shell; may be repeated
+    #[arg(short, long = "env", value_name = "KEY[=VALUE]", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
     /// Secret, and its absolute path inside the task [/run/secrets/NAME], or its variable; may be
     /// repeated
@@ -163,6 +164,22 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+/// A variable; its value is the caller's unless it is given.
+fn variable(text: &str) -> Result<(String, String), String> {
+    if text.contains('=') || text.is_empty() {
+        return pair(text);
+    }
+    match std::env::var(text) {
+        Ok(value) => Ok((text.to_owned(), value)),
+        Err(std::env::VarError::NotPresent) => {
+            Err(format!("{text} is not set here; write {text}=VALUE"))
+        }
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(format!("the value of {text} is not UTF-8; jobs are text"))
+        }
     }
 }
 

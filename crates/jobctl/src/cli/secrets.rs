@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{NamespaceArgs, OutputArgs};
+use super::shared::{NamespaceArgs, OutputArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 
-use super::{OutputArgs, duration};
+use super::duration;
+use super::shared::{NamespaceArgs, OutputArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
     /// Job in JSON or YAML, bare or as {"Job": …}; - is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: String,
     /// Do not create a second job if the same key is used again within 24 hours
     #[arg(long, value_name = "KEY")]
@@ -25,6 +27,7 @@ pub(crate) struct SubmitArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
     /// Job in JSON or YAML, bare or as {"Job": …}; - is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: String,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -32,9 +35,11 @@ pub(crate) struct ValidateArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// IDs of the jobs, or prefixes of them
+    /// Names or IDs of the jobs
     #[arg(required = true, value_name = "JOB")]
     pub(crate) jobs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
     /// State to wait for
     #[arg(long = "for", value_enum, value_name = "STATE", default_value_t)]
     pub(crate) goal: Goal,

@@ -2,22 +2,22 @@
 
 use clap::{Args, ValueEnum};
 
-use super::OutputArgs;
+use super::shared::OutputArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Only executions of this job
+    /// Only executions of this job, by name or ID
     #[arg(long, value_name = "JOB")]
     pub(crate) job: Option<String>,
-    /// Only executions on this node
+    /// Only executions on this node, by name or ID
     #[arg(long, value_name = "NODE")]
     pub(crate) node: Option<String>,
     /// Only executions of this namespace
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// What to sort by
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) sort: Sort,
+    #[arg(long, alias = "sort", value_enum, value_name = "KEY", default_value_t)]
+    pub(crate) sort_by: Sort,
     /// Maximum number of executions
     #[arg(
         short = 'n',

@@ -4,18 +4,23 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use api_types::access::{CreateToken, Identity, Permissions, PutNamespace};
+use api_client::NodesQuery;
+use api_types::access::{CreateToken, Identity, Permissions, PutNamespace, Token};
+use api_types::node::nodes_requirements;
 
-use super::{Exit, Session, context, each, sign_in};
+use super::{context, sign_in};
 use crate::cli::{
     Global, LoginArgs, NamespaceCommand, NamespacePutArgs, TokenCommand, TokenCreateArgs,
+    TokenRevokeArgs,
 };
 use crate::config::{
     CredentialsFile, Environment, Target, config_path, credentials_path, read_token,
 };
-use crate::exit::UsageError;
-use crate::output::{Format, Layout, Out};
+use crate::exit::{Exit, UsageError};
+use crate::output::{Format, Layout, Out, local_text};
+use crate::pages::collect;
 use crate::prompt::{self, hidden_line};
+use crate::session::{Session, each};
 use crate::view::namespace_fields;
 
 /// Verifies a token with the service, or gets one for an ID token, and keeps both for later commands.
@@ -34,7 +39,7 @@ pub(super) async fn login(out: Out, global: &Global, args: &LoginArgs) -> Result
         }
         Some(path) if path.as_os_str() == "-" => (target, token_of(prompt::line()?)?),
         Some(path) if names_the_ca => (target, read_token(path)?),
-        Some(path) => (target.beside(path)?, read_token(path)?),
+        Some(path) => (target.next_to(path)?, read_token(path)?),
         None => {
             let token = asked(&target.url)?;
             (target, token)
@@ -82,15 +87,34 @@ pub(super) async fn token(session: &Session, command: &TokenCommand) -> Result<E
             Ok(Exit::Done)
         }
         TokenCommand::Create(args) => create(session, args).await,
-        TokenCommand::Revoke { tokens } => {
-            each(tokens, async |id| {
-                let token = session.client.revoke_token(id).await?;
-                session.out.line(&format!("token {id} of '{}' is revoked", token.name))?;
-                Ok(Exit::Done)
-            })
-            .await
-        }
+        TokenCommand::Revoke(args) => revoke(session, args).await,
     }
+}
+
+async fn revoke(session: &Session, args: &TokenRevokeArgs) -> Result<Exit> {
+    let revoked = |token: &Token| {
+        session.out.line(&format!("token {} of '{}' is revoked", token.id, token.name))
+    };
+    if let Some(subject) = &args.subject {
+        let tokens = session.client.revoke_tokens_of(subject).await?;
+        tokens.iter().try_for_each(revoked)?;
+        return Ok(Exit::Done);
+    }
+    each(&args.tokens, async |id| {
+        let answer = session.client.revoke_token(id, args.descendants).await?;
+        revoked(&answer.token)?;
+        if answer.descendants_revoked {
+            answer.descendants.iter().try_for_each(revoked)?;
+        } else if !answer.descendants.is_empty() {
+            let made = answer.descendants.iter().map(|it| format!("{} of '{}'", it.id, it.name));
+            session.out.line(&format!(
+                "tokens that it made stay valid: {}; --descendants revokes them with it",
+                made.collect::<Vec<_>>().join(", ")
+            ))?;
+        }
+        Ok(Exit::Done)
+    })
+    .await
 }
 
 /// Prints the token alone, so that a script can take it.
@@ -129,6 +153,9 @@ pub(super) async fn namespace(session: &Session, command: &NamespaceCommand) -> 
         NamespaceCommand::Put(args) => {
             let namespace = session.client.put_namespace(&args.name, &put(args)).await?;
             session.out.line(&format!("namespace {} is set", namespace.name))?;
+            if !namespace.nodes.is_empty() {
+                session.out.line(&matching(session, &namespace.nodes).await?)?;
+            }
             Ok(Exit::Done)
         }
         NamespaceCommand::Delete { names } => {
@@ -142,6 +169,28 @@ pub(super) async fn namespace(session: &Session, command: &NamespaceCommand) -> 
     }
 }
 
+/// Which nodes a namespace uses now, in words.
+async fn matching(session: &Session, nodes: &str) -> Result<String> {
+    let requirements = nodes_requirements(nodes).context("read the selector of the namespace")?;
+    let labels: Vec<_> = requirements.iter().map(ToString::to_string).collect();
+    let query = NodesQuery { labels: vec![labels.join(",")], ..NodesQuery::default() };
+    let matching = collect(None, async |rows, token| {
+        let query = NodesQuery { limit: Some(rows), next_token: token, ..query.clone() };
+        session.client.list_nodes(&query).await.map(|page| (page.nodes, page.next_token))
+    })
+    .await?;
+    let ids: Vec<_> = matching.items.iter().map(|node| node.peer_info.id.to_string()).collect();
+    Ok(match ids.as_slice() {
+        [] => {
+            "no node has labels of an admin that match: its jobs wait until an admin gives a node \
+               such labels, with `jobctl node label` or in a join token"
+                .to_owned()
+        }
+        [one] => format!("1 node matches: {one}"),
+        ids => format!("{} nodes match: {}", ids.len(), ids.join(", ")),
+    })
+}
+
 fn put(args: &NamespacePutArgs) -> PutNamespace {
     let list = |text: &Option<String>| {
         let words = text.as_ref()?.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -152,6 +201,8 @@ fn put(args: &NamespacePutArgs) -> PutNamespace {
         networks: list(&args.networks),
         sources: list(&args.sources),
         publishers: list(&args.publishers),
+        registries: list(&args.registries),
+        capabilities: args.no_capabilities.then_some(false),
     };
     PutNamespace { description: args.description.clone(), permissions, nodes: args.nodes.clone() }
 }
@@ -162,7 +213,10 @@ fn described(identity: &Identity) -> String {
         [all] if all == api_types::access::ALL_NAMESPACES => "all namespaces".to_owned(),
         names => names.join(", "),
     };
-    let end = if expire_time.is_empty() { String::new() } else { format!(", until {expire_time}") };
+    let end = match expire_time.as_str() {
+        "" => String::new(),
+        time => format!(", until {}", local_text(time)),
+    };
     format!("{name} ({role} of {namespaces}{end})")
 }
 

@@ -4,9 +4,10 @@ use anyhow::Result;
 use api_types::cluster::Cluster;
 use api_types::quantity::Resources;
 
-use super::{Exit, Session};
 use crate::clock;
+use crate::exit::Exit;
 use crate::output::{Fields, Format, age_of_text};
+use crate::session::Session;
 
 pub(super) async fn describe(session: &Session, format: Format) -> Result<Exit> {
     let out = session.out;

@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use api_types::job::DEFAULT_NAMESPACE;
 use serde::Serialize;
 
-use super::Exit;
-use crate::cli::{ContextCommand, Global};
-use crate::config::{ConfigFile, Environment, NamedContext, Target, config_path, is_digest, trust};
-use crate::exit::UsageError;
-use crate::output::{Cell, Layout, Listed, Out};
+use crate::cli::{ContextCommand, ContextShowArgs, Global};
+use crate::config::{
+    ConfigFile, Environment, NamedContext, Target, URL_VARIABLE, config_path, is_digest, is_same,
+    trust,
+};
+use crate::exit::{Exit, UsageError};
+use crate::output::{Cell, Fields, Layout, Listed, Out};
 
 #[derive(Debug, Serialize)]
 struct Row<'a> {
@@ -34,6 +37,7 @@ pub(super) fn run(out: Out, global: &Global, command: &ContextCommand) -> Result
                 .collect();
             out.list(output.format, &Layout::of(output.format), &rows)?;
         }
+        ContextCommand::Show(args) => show(out, global, &config, args)?,
         ContextCommand::Use { name } => {
             config.context(name)?;
             config.current = Some(name.clone());
@@ -58,33 +62,93 @@ pub(super) fn run(out: Out, global: &Global, command: &ContextCommand) -> Result
     Ok(Exit::Done)
 }
 
-/// Keeps the service of a login in a context, unless later commands find it without; says so.
+/// Makes the context of the service that a login was for the current one; says so, unless later
+/// commands find the service anyway.
 pub(super) fn keep(global: &Global, target: &Target) -> Result<Option<String>> {
     let environment = Environment::read();
-    let given = Global {
-        context: global.context.clone(),
-        config: global.config.clone(),
-        ..Global::default()
-    };
+    let given = Global { config: global.config.clone(), ..Global::default() };
     let later = Target::choose(&given, &environment)?;
-    if later.url == target.url && later.ca == target.ca {
+    if is_same(&later.url, &target.url) && later.ca == target.ca {
         return Ok(None);
     }
     let (path, named) = config_path(global, &environment).ok_or_else(no_configuration)?;
     let mut config = ConfigFile::load(&path, named && path.exists())
         .with_context(|| format!("read the configuration {}", path.display()))?;
-    let host = target.url.rsplit('/').find(|part| !part.is_empty());
-    let name = global.context.as_deref().or(host).unwrap_or(&target.url);
-    let kept = config.contexts.get(name).and_then(|context| context.namespace.clone());
+    let name = match &global.context {
+        Some(name) => name.clone(),
+        None => name_for(&config, &target.url),
+    };
+    let kept = config.contexts.get(&name).and_then(|context| context.namespace.clone());
     let ca = target.ca.as_deref().map(lasting).transpose()?;
     let context = NamedContext { url: target.url.clone(), namespace: kept, ca };
-    config.contexts.insert(name.to_owned(), context);
-    let is_current = config.current.get_or_insert_with(|| name.to_owned()) == name;
+    config.contexts.insert(name.clone(), context);
+    config.current = Some(name.clone());
     config.save(&path)?;
-    Ok(Some(match is_current && environment.url.is_none() {
-        true => format!("context {name} is set, and later commands use it"),
-        false => format!("context {name} is set; use it with --context {name}"),
+    Ok(Some(match &environment.url {
+        None => format!("context {name} is the current one now: later commands use it"),
+        Some(url) => format!(
+            "context {name} is the current one now, but JOBCTL_URL ({url}) takes precedence"
+        ),
     }))
+}
+
+/// The context that has this URL; otherwise a new one with the name of its host, unless that is
+/// taken.
+fn name_for(config: &ConfigFile, url: &str) -> String {
+    if let Some(name) = config.name_of(url) {
+        return name.to_owned();
+    }
+    let host = url.rsplit('/').find(|part| !part.is_empty());
+    let free = host.filter(|host| !config.contexts.contains_key(*host));
+    free.unwrap_or(url).to_owned()
+}
+
+/// What commands use, and where it comes from.
+#[derive(Debug, Serialize)]
+struct Shown {
+    context: Option<String>,
+    url: String,
+    source: &'static str,
+    ca: Option<String>,
+    namespace: Option<String>,
+    signed_in: bool,
+}
+
+fn show(out: Out, global: &Global, config: &ConfigFile, args: &ContextShowArgs) -> Result<()> {
+    let context = args.name.clone().or_else(|| global.context.clone());
+    let global = Global { context, ..global.clone() };
+    let environment = Environment::read();
+    let target = Target::choose(&global, &environment)?;
+    let source = match (&global.url, &global.context, &environment.url, &config.current) {
+        (Some(_), ..) => "--url",
+        (None, Some(_), ..) => "the context",
+        (None, None, Some(_), _) => URL_VARIABLE,
+        (None, None, None, Some(_)) => "the current context",
+        (None, None, None, None) => "the default",
+    };
+    let name = global.context.or_else(|| config.current.clone());
+    let is_of_context = |name: &String| {
+        config.contexts.get(name).is_some_and(|context| is_same(&context.url, &target.url))
+    };
+    let shown = Shown {
+        context: name.filter(is_of_context),
+        url: target.url,
+        source,
+        ca: target.ca,
+        namespace: target.namespace,
+        signed_in: target.token.is_some(),
+    };
+    let text = || {
+        let mut fields = Fields::default();
+        fields
+            .add("Context", shown.context.as_deref().unwrap_or("-"))
+            .add("URL", format!("{} (from {source})", shown.url))
+            .add("CA", shown.ca.as_deref().unwrap_or("those of the system"))
+            .add("Namespace", shown.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE))
+            .add("Token", if shown.signed_in { "kept" } else { "none" });
+        fields.render(out.colours())
+    };
+    out.record(args.output.format, &shown, shown.context.as_deref().unwrap_or(&shown.url), text)
 }
 
 /// A CA that means the same in every directory.
@@ -125,6 +189,10 @@ fn set(
     match (config.contexts.get_mut(name), url) {
         (Some(context), url) => {
             if let Some(url) = url {
+                if !is_same(&context.url, url) {
+                    // It was saved for the former one.
+                    context.ca = None;
+                }
                 url.clone_into(&mut context.url);
             }
             if let Some(namespace) = namespace {
@@ -150,17 +218,26 @@ fn set(
 }
 
 impl Listed for Row<'_> {
-    fn columns(_: &Layout) -> Vec<&'static str> {
-        vec!["CURRENT", "NAME", "URL", "NAMESPACE"]
+    const NOUN: &'static str = "contexts: 'jobctl context set NAME --url URL' makes one";
+
+    fn columns(layout: &Layout) -> Vec<&'static str> {
+        match layout.wide {
+            true => vec!["CURRENT", "NAME", "URL", "NAMESPACE", "CA"],
+            false => vec!["CURRENT", "NAME", "URL", "NAMESPACE"],
+        }
     }
 
-    fn cells(&self, _: &Layout) -> Vec<Cell> {
-        vec![
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let mut cells = vec![
             Cell::plain(if self.current { "*" } else { "" }),
             Cell::plain(self.name),
             Cell::plain(&self.context.url),
             Cell::plain(self.context.namespace.as_deref().unwrap_or("-")),
-        ]
+        ];
+        if layout.wide {
+            cells.push(Cell::plain(self.context.ca.as_deref().unwrap_or("-")));
+        }
+        cells
     }
 
     fn name(&self) -> String {

@@ -6,10 +6,10 @@ use anyhow::Result;
 use api_types::credential::{CredentialType, Login, PutCredential};
 
 use super::secrets::{named, place, value};
-use super::{Exit, Session, each};
 use crate::cli::{CredentialCommand, CredentialSetArgs};
-use crate::exit::UsageError;
+use crate::exit::{Exit, UsageError};
 use crate::output::Layout;
+use crate::session::{Session, each};
 use crate::view::credential_fields;
 
 pub(super) async fn run(session: &Session, command: &CredentialCommand) -> Result<Exit> {

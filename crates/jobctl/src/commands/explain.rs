@@ -3,16 +3,22 @@
 use anyhow::Result;
 use api_types::explanation::{Explanation, WaitingJob};
 use api_types::job::Job;
+use api_types::reason::ReasonGroup;
 use api_types::summary::ExecutionCounts;
+use api_types::words::execution_word;
 
-use super::{Exit, Session};
-use crate::cli::DescribeArgs;
+use crate::cli::ExplainArgs;
 use crate::clock;
+use crate::exit::Exit;
+use crate::handles;
 use crate::output::{Cell, Fields, Format, Layout, Table, age, age_of_text};
-use crate::view::{DryRunRow, job_tone, state_word};
+use crate::session::Session;
+use crate::view::{DryRunRow, job_tone};
 
-pub(super) async fn explain(session: &Session, args: &DescribeArgs) -> Result<Exit> {
-    let explanation = session.client.explain_job(&args.job).await?;
+pub(super) async fn explain(session: &Session, args: &ExplainArgs) -> Result<Exit> {
+    let namespace = session.namespace(&args.namespace);
+    let id = handles::job(session, namespace.as_deref(), &args.job).await?;
+    let explanation = session.client.explain_job(id).await?;
     match args.output.format {
         Format::Json => session.out.json(&explanation)?,
         Format::Yaml => session.out.yaml(&explanation)?,
@@ -34,10 +40,15 @@ async fn show(
     let out = session.out;
     let now = clock::now();
     let state = explanation.state;
+    let reserved = explanation.waiting.iter().filter_map(|waiting| waiting.reserved_node);
+    let failed = explanation.failures.iter().map(|failure| failure.node_id);
+    let asked = explanation.nodes.iter().map(|node| node.node_id);
+    let names = session.node_names(reserved.chain(failed).chain(asked)).await;
     let mut fields = Fields::default();
     fields
         .add("Job", format!("{} {}", job.id, job.spec.name))
         .add_toned("State", format!("{state} for {}", age(now, job.modify_time)), job_tone(state))
+        .add_some("Why", &explanation.title)
         .add_some("Message", &explanation.message)
         .add("Executions", counts(&explanation.executions));
     if let Some(waiting) = &explanation.waiting {
@@ -46,7 +57,7 @@ async fn show(
             .add("Waiting", format!("{} for {since}", executions(waiting.slots)))
             .add("Ahead", ahead(waiting));
         if let Some(node) = waiting.reserved_node {
-            fields.add("Reserved", format!("{} is kept free for it", node.short()));
+            fields.add("Reserved", format!("{} is kept free for it", names.of(node)));
         }
     }
     out.fields(&fields)?;
@@ -55,8 +66,8 @@ async fn show(
         for failure in &explanation.failures {
             table.push(vec![
                 Cell::plain(failure.execution_id.short()),
-                Cell::plain(failure.node_id.short()),
-                Cell::plain(state_word(failure.state)),
+                Cell::plain(names.of(failure.node_id)),
+                Cell::plain(execution_word(failure.state)),
                 Cell::age(age_of_text(now, &failure.time)),
                 Cell::plain(&failure.reason),
             ]);
@@ -67,12 +78,24 @@ async fn show(
     if state.is_terminal() {
         return out.line("\nThe job has ended.");
     }
-    let rows = DryRunRow::all(&explanation.nodes, &session.hostnames().await?);
+    if !explanation.groups.is_empty() {
+        out.line("\nWhy nodes do not take another execution now:")?;
+        out.text(&reasons(&explanation.groups))?;
+    }
+    if explanation.hopeless {
+        out.line("No node that has joined can ever take it.")?;
+    }
+    let rows = DryRunRow::all(&explanation.nodes, &names);
     if rows.is_empty() {
         return out.line("\nThere is no compute node for it: start an agent, or approve one.");
     }
     out.line("\nWhether a node could take another execution now:")?;
     out.list(format, &Layout::of(format), &rows)
+}
+
+/// A line for each reason.
+pub(super) fn reasons(groups: &[ReasonGroup]) -> String {
+    groups.iter().map(|group| format!("  {}\n", group.message)).collect()
 }
 
 /// `2 in all, 1 running, 1 failed`: what is not zero.

@@ -1,26 +1,25 @@
 //! `jobctl list`, `describe`, `executions`, `history`: records of jobs.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use api_client::{ClientError, ExecutionsQuery, HistoryQuery, JobsQuery, LiveExecutionsQuery};
+use api_types::execution::Execution;
 use api_types::history::HistoryEvent;
+use api_types::{ExecutionId, JobId};
 use serde::Serialize;
 
-use super::{Exit, Session};
-use crate::cli::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs};
+use crate::cli::{DescribeArgs, ExecutionOrder, ExecutionsArgs, HistoryArgs, ListArgs};
 use crate::clock;
+use crate::exit::Exit;
+use crate::handles::{self, ALL_NAMESPACES, Handle, index_of, resolve};
 use crate::output::{Format, Layout, Listed, note, show, watch};
 use crate::pages::{Collected, collect};
-use crate::view::{execution_fields, job_fields};
-use crate::waiting;
+use crate::session::Session;
+use crate::view::{ExecutionRow, JobEvent, execution_fields, job_fields};
 
-/// The query value of `--all-namespaces`.
-const ALL_NAMESPACES: &str = "*";
-
-/// The query value of `--changed`.
-const BY_CHANGE: &str = "modify_time";
-
-/// How the ID of an execution begins.
-const EXECUTION_PREFIX: &str = "e-";
+/// Number of executions that `describe` shows: more than a screen is for `executions`.
+const DESCRIBED_EXECUTIONS: usize = 100;
 
 /// Number of latest events that `describe` shows.
 const DESCRIBED_EVENTS: usize = 10;
@@ -29,16 +28,16 @@ pub(super) async fn list(session: &Session, args: &ListArgs) -> Result<Exit> {
     let namespace = if args.all_namespaces {
         Some(ALL_NAMESPACES.to_owned())
     } else {
-        args.namespace.namespace.clone().or_else(|| session.namespace.clone())
+        session.namespace(&args.namespace)
     };
     let query = JobsQuery {
         namespace,
         labels: args.selector.clone(),
-        state: args.state.clone(),
+        state: args.states()?,
         job_type: args.job_type.clone(),
         name: args.name.clone(),
         name_prefix: args.name_prefix.clone(),
-        order_by: args.changed.then(|| BY_CHANGE.to_owned()),
+        order_by: Some(args.order().word().to_owned()),
         created_after: args.since(clock::now()),
         created_before: args.before(clock::now()),
         reverse: !args.reverse,
@@ -98,51 +97,103 @@ async fn list_as<T: Listed + Serialize>(
 pub(super) async fn describe(session: &Session, args: &DescribeArgs) -> Result<Exit> {
     let out = session.out;
     let format = args.output.format;
-    if args.job.starts_with(EXECUTION_PREFIX) {
-        let execution = session.client.describe_execution(&args.job).await?;
-        let fields = || execution_fields(&execution, clock::now()).render(out.colours());
-        out.record(format, &execution, &execution.id.to_string(), fields)?;
-        return Ok(Exit::Done);
-    }
-    let job = session.client.describe_job(&args.job).await?;
+    let namespace = session.namespace(&args.namespace);
+    let id = match resolve(session, namespace.as_deref(), &args.job, args.index).await? {
+        Handle::Job(id) => id,
+        Handle::Execution(execution) => {
+            let node = session.node_names([execution.node_id]).await.of(execution.node_id);
+            let fields = || execution_fields(&execution, &node, clock::now()).render(out.colours());
+            out.record(format, &execution, &execution.id.to_string(), fields)?;
+            return Ok(Exit::Done);
+        }
+    };
+    let job = session.client.describe_job(id).await?;
     match format {
         Format::Json => out.json(&job)?,
         Format::Yaml => out.yaml(&job)?,
-        Format::Name => out.line(&job.id.to_string())?,
+        Format::Name => out.line(&id.to_string())?,
         Format::Table | Format::Wide => {
-            let id = job.id.to_string();
             let layout = Layout::of(format);
             out.fields(&job_fields(&job, layout.now))?;
-            let executions = waiting::executions(&session.client, &id).await?;
-            if !executions.is_empty() {
-                out.line("\nExecutions:")?;
-                out.list(format, &layout, &executions)?;
-            }
+            describe_executions(session, id, &layout, format).await?;
             let query = HistoryQuery { event_type: Some("job".to_owned()), ..Default::default() };
-            let events = events(session, &id, &query, None).await?.items;
-            let latest = &events[events.len().saturating_sub(DESCRIBED_EVENTS)..];
+            let mut events = events(session, id, &query, None).await?.items;
+            let latest = events.split_off(events.len().saturating_sub(DESCRIBED_EVENTS));
             out.line("\nEvents:")?;
-            out.list(format, &layout, latest)?;
+            out.list(format, &layout, &JobEvent::all(latest, |_| (None, None)))?;
         }
     }
     Ok(Exit::Done)
 }
 
+/// The first executions of a job, and how many more there are.
+async fn describe_executions(
+    session: &Session,
+    id: JobId,
+    layout: &Layout,
+    format: Format,
+) -> Result<()> {
+    let out = session.out;
+    let (mut shown, mut more) = (Vec::new(), 0);
+    collect(None, async |rows, token| {
+        let query = ExecutionsQuery {
+            limit: Some(rows),
+            next_token: token,
+            order_by: Some(ExecutionOrder::Created.word().to_owned()),
+            ..ExecutionsQuery::default()
+        };
+        let page = session.client.job_executions(id, &query).await?;
+        let room = DESCRIBED_EXECUTIONS - shown.len();
+        more += page.executions.len().saturating_sub(room);
+        shown.extend(page.executions.into_iter().take(room));
+        Ok((Vec::<()>::new(), page.next_token))
+    })
+    .await?;
+    if shown.is_empty() {
+        return Ok(());
+    }
+    out.line("\nExecutions:")?;
+    out.list(format, layout, &rows(session, shown).await)?;
+    if more > 0 {
+        out.line(&format!("… and {more} more: 'jobctl executions {}' shows all", id.short()))?;
+    }
+    Ok(())
+}
+
+/// Executions with the names of their nodes.
+async fn rows(session: &Session, executions: Vec<Execution>) -> Vec<ExecutionRow> {
+    let names = session.node_names(executions.iter().map(|execution| execution.node_id)).await;
+    let row = |execution: Execution| {
+        let node = names.of(execution.node_id);
+        ExecutionRow { execution, node }
+    };
+    executions.into_iter().map(row).collect()
+}
+
 pub(super) async fn executions(session: &Session, args: &ExecutionsArgs) -> Result<Exit> {
     let client = &session.client;
+    let namespace = session.namespace(&args.namespace);
+    let job = match &args.job {
+        Some(text) => Some(handles::job(session, namespace.as_deref(), text).await?),
+        None => None,
+    };
+    let node_id = match &args.node {
+        Some(text) => Some(handles::node(session, text).await?.to_string()),
+        None => None,
+    };
     let fetch = async || {
-        collect(args.limit, async |rows, token| {
-            let page = if let Some(job) = &args.job {
+        let found = collect(args.limit, async |rows, token| {
+            let page = if let Some(job) = job {
                 let query = ExecutionsQuery {
                     limit: Some(rows),
                     next_token: token,
-                    order_by: Some(args.sort.word().to_owned()),
+                    order_by: Some(args.sort_by.word().to_owned()),
                     reverse: args.reverse,
                 };
                 client.job_executions(job, &query).await?
             } else {
                 let query = LiveExecutionsQuery {
-                    node_id: args.node.clone(),
+                    node_id: node_id.clone(),
                     limit: Some(rows),
                     next_token: token,
                     reverse: args.reverse,
@@ -151,28 +202,67 @@ pub(super) async fn executions(session: &Session, args: &ExecutionsArgs) -> Resu
             };
             Ok((page.executions, page.next_token))
         })
-        .await
+        .await?;
+        Ok(rows(session, found.items).await)
     };
-    show(session.out, &args.watch, async || items(fetch().await)).await?;
+    show(session.out, args.watch.output.format, args.watch.watch, fetch).await?;
     Ok(Exit::Done)
 }
 
 pub(super) async fn history(session: &Session, args: &HistoryArgs) -> Result<Exit> {
+    let namespace = session.namespace(&args.namespace);
+    let handle = resolve(session, namespace.as_deref(), &args.job, None).await?;
+    let (job, execution) = (handle.job(), handle.execution().map(|id| id.to_string()));
+    let node_id = match &args.node {
+        Some(text) => Some(handles::node(session, text).await?.to_string()),
+        None => None,
+    };
     let query = HistoryQuery {
         since: args.since(clock::now()),
         event_type: Some(args.level.word().to_owned()),
-        execution_id: args.execution.clone(),
-        node_id: args.node.clone(),
+        execution_id: args.execution.clone().or(execution),
+        node_id,
         ..HistoryQuery::default()
     };
-    let fetch = async || items(events(session, &args.job, &query, args.limit).await);
-    show(session.out, &args.watch, fetch).await?;
+    let mut indexes = BTreeMap::new();
+    let fetch = async || {
+        let events = events(session, job, &query, args.limit).await?.items;
+        let ids = || events.iter().filter_map(|event| event.execution_id);
+        if ids().any(|id| !indexes.contains_key(&id)) {
+            indexes = indexes_of(session, job).await?;
+        }
+        let nodes = session.node_names(events.iter().filter_map(|event| event.node_id)).await;
+        let names = |event: &HistoryEvent| {
+            let index = event.execution_id.map(|id| match indexes.get(&id) {
+                Some(index) => format!("[{index}]"),
+                None => id.short(),
+            });
+            (index, event.node_id.map(|id| nodes.of(id)))
+        };
+        Ok(JobEvent::all(events, names))
+    };
+    show(session.out, args.watch.output.format, args.watch.watch, fetch).await?;
     Ok(Exit::Done)
+}
+
+/// The index of each execution of a job.
+async fn indexes_of(
+    session: &Session,
+    job: JobId,
+) -> Result<BTreeMap<ExecutionId, u64>, ClientError> {
+    let indexes = collect(None, async |rows, token| {
+        let query =
+            ExecutionsQuery { limit: Some(rows), next_token: token, ..ExecutionsQuery::default() };
+        let page = session.client.job_executions(job, &query).await?;
+        let index = |execution: &Execution| Some((execution.id, index_of(execution)?));
+        Ok((page.executions.iter().filter_map(index).collect(), page.next_token))
+    });
+    Ok(indexes.await?.items.into_iter().collect())
 }
 
 async fn events(
     session: &Session,
-    job: &str,
+    job: JobId,
     query: &HistoryQuery,
     limit: Option<u32>,
 ) -> Result<Collected<HistoryEvent>, ClientError> {

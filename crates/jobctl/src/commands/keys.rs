@@ -3,9 +3,10 @@
 use anyhow::Result;
 use api_types::key::{Key, KeyPurpose};
 
-use super::{Exit, Session};
 use crate::cli::{KeyCommand, KeyRotateArgs, OutputArgs, RotatedKey};
+use crate::exit::Exit;
 use crate::output::Layout;
+use crate::session::Session;
 
 pub(super) async fn run(session: &Session, command: &KeyCommand) -> Result<Exit> {
     match command {

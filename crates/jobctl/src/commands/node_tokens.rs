@@ -3,9 +3,10 @@
 use anyhow::Result;
 use api_types::joining::CreateNodeToken;
 
-use super::{Exit, Session, each};
 use crate::cli::{NodeTokenArgs, NodeTokenCommand, NodeTokenCreateArgs};
+use crate::exit::Exit;
 use crate::output::Layout;
+use crate::session::{Session, each};
 
 pub(super) async fn run(session: &Session, args: &NodeTokenArgs) -> Result<Exit> {
     match &args.command {
@@ -31,6 +32,7 @@ async fn create(session: &Session, args: &NodeTokenCreateArgs) -> Result<Exit> {
     let request = CreateNodeToken {
         ttl_seconds: args.ttl.as_secs(),
         uses: args.uses,
+        name: args.name.clone(),
         labels: args.labels.iter().cloned().collect(),
         node_id: args.node,
         max_capacity: args.max_capacity(),

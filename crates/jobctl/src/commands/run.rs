@@ -9,12 +9,13 @@ use api_types::submission::CreateJobRequest;
 use bytes::Bytes;
 
 use super::submit::{create, create_interruptible, show_created};
-use super::{Exit, Session, validate};
+use super::validate;
 use crate::cli::RunArgs;
 use crate::clock;
-use crate::exit::UsageError;
+use crate::exit::{Exit, UsageError};
 use crate::logs;
 use crate::output::{Format, Progress, note};
+use crate::session::Session;
 use crate::submission::shorthand;
 use crate::waiting::{self, Interrupts, Waited, job_exit, wait_interruptible};
 

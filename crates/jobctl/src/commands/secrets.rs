@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use api_types::secret::{MAX_SECRET_BYTES, PutSecret};
 
-use super::{Exit, Session, each};
 use crate::cli::{NamespaceArgs, SecretCommand, SecretSetArgs};
-use crate::exit::UsageError;
+use crate::exit::{Exit, UsageError};
 use crate::output::Layout;
 use crate::prompt::hidden_line;
+use crate::session::{Session, each};
 use crate::view::secret_fields;
 
 pub(super) async fn run(session: &Session, command: &SecretCommand) -> Result<Exit> {

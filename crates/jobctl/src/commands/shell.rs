@@ -5,14 +5,23 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
-use super::Exit;
 use crate::cli::Cli;
+use crate::exit::Exit;
 use crate::output::Out;
 
+/// The environment variable by which a script asks; the library reads it, too.
+const COMPLETE: &str = "COMPLETE";
+
+/// A script with which the shell asks this program for candidates.
 pub(super) fn completions(out: Out, shell: Shell) -> Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "jobctl", &mut script);
+    let shells = Shells::builtins();
+    let shell = shells.completer(&shell.to_string()).context("no completion for this shell")?;
+    shell
+        .write_registration(COMPLETE, "jobctl", "jobctl", "jobctl", &mut script)
+        .context("write the script")?;
     out.bytes(&script)?;
     Ok(Exit::Done)
 }

@@ -20,7 +20,7 @@ use crate::prompt;
 /// Where the issuer sends the browser back.
 const CALLBACK: &str = "/callback";
 
-/// How long somebody has for signing in.
+/// How long a person has to sign in.
 const SIGNS_IN_WITHIN: Duration = Duration::from_secs(600);
 
 /// How long a browser may take to send a request.
@@ -46,7 +46,7 @@ pub(super) async fn with_id_token(target: &Target, path: &Path) -> Result<String
     exchange(target, &id_token).await
 }
 
-/// Has somebody sign in with a browser on this machine, which comes back to a port of this program.
+/// Has the user sign in with a browser on this machine, which comes back to a port of this program.
 pub(super) async fn with_browser(target: &Target) -> Result<String> {
     let methods = anonymous(target)?.sign_in_methods().await?;
     let Some(issuer) = methods.oidc else {
@@ -72,10 +72,13 @@ pub(super) async fn with_browser(target: &Target) -> Result<String> {
     note(&format!("Open this page in a browser on this machine to sign in:\n\n  {url}\n"));
     let returned = returned(listener, Arc::clone(&flow), issuer.issuer);
     let callback = timeout(SIGNS_IN_WITHIN, returned).await.map_err(|_| {
-        anyhow!("nobody signed in within {} minutes", SIGNS_IN_WITHIN.as_secs() / 60)
+        anyhow!(
+            "no sign-in within {} minutes; try again, and open the page on this machine",
+            SIGNS_IN_WITHIN.as_secs() / 60
+        )
     })??;
     let id_token = flow.redeem(&provider, &metadata, &client, &callback, &redirect_uri).await?;
-    // It came from the issuer over a connection of its own; the service verifies its signature.
+    // It came directly from the issuer; the service verifies its signature.
     if oidc::nonce_of(&id_token).as_deref() != Some(flow.nonce()) {
         return Err(anyhow!("the issuer returned an ID token of another sign-in"));
     }

@@ -6,10 +6,11 @@ use anyhow::Result;
 use api_types::job::CreateJob;
 use bytes::Bytes;
 
-use super::{Exit, Session};
 use crate::cli::SubmitArgs;
 use crate::clock;
+use crate::exit::Exit;
 use crate::output::{Format, Progress, note};
+use crate::session::Session;
 use crate::submission;
 use crate::waiting::{self, Interrupts, Waited, job_exit, wait_interruptible};
 

@@ -3,9 +3,11 @@
 use anyhow::Result;
 use bytes::Bytes;
 
-use super::{Exit, Session};
+use super::explain::reasons;
 use crate::cli::ValidateArgs;
+use crate::exit::Exit;
 use crate::output::{Format, Layout, note};
+use crate::session::Session;
 use crate::submission;
 use crate::view::{DryRunRow, job_fields};
 
@@ -35,10 +37,11 @@ pub(super) async fn show(session: &Session, body: Bytes, format: Format) -> Resu
                 out.line("There is no compute node: the job would wait.")?;
                 return Ok(Exit::Done);
             }
-            let hosts = session.hostnames().await?;
-            out.list(format, &layout, &DryRunRow::all(&response.nodes, &hosts))?;
+            let names = session.node_names(response.nodes.iter().map(|node| node.node_id)).await;
+            out.list(format, &layout, &DryRunRow::all(&response.nodes, &names))?;
             if !response.nodes.iter().any(|node| node.chosen) {
                 out.line("\nNo node can run it now: the job would wait.")?;
+                out.text(&reasons(&response.groups))?;
             }
         }
     }

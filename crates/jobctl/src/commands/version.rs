@@ -4,9 +4,10 @@ use anyhow::Result;
 use api_types::version::VersionRecord;
 use serde::Serialize;
 
-use super::{Exit, Session};
 use crate::cli::OutputArgs;
+use crate::exit::Exit;
 use crate::output::{Cell, Format, Out, Table};
+use crate::session::Session;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]

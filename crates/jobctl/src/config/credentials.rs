@@ -1,4 +1,4 @@
-//! Tokens, by the URL of their service; a file of its own, so that contexts can be shared.
+//! Tokens, by the URL of their service; a separate file, so that contexts can be shared.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -23,7 +23,7 @@ pub(crate) struct CredentialsFile {
     tokens: BTreeMap<String, String>,
 }
 
-/// Beside the configuration file.
+/// Next to the configuration file.
 pub(crate) fn credentials_path(config: &Path) -> PathBuf {
     config.with_file_name("credentials.yaml")
 }

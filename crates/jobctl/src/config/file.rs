@@ -68,9 +68,33 @@ impl ConfigFile {
         })
     }
 
+    /// The CA that is saved for a URL: in this context, or else in any.
+    pub(crate) fn ca_of(&self, url: &str, first: Option<&NamedContext>) -> Option<&str> {
+        let of = |context: &&NamedContext| is_same(&context.url, url) && context.ca.is_some();
+        let context = self
+            .contexts
+            .values()
+            .find(|context| of(context) && first.is_some_and(|first| first == *context));
+        let context = context.or_else(|| self.contexts.values().find(of))?;
+        context.ca.as_deref()
+    }
+
+    /// The name of the context for this URL, the current one first.
+    pub(crate) fn name_of(&self, url: &str) -> Option<&str> {
+        let mut names = self.contexts.iter().filter(|(_, context)| is_same(&context.url, url));
+        let current = self.current.as_ref();
+        let (first, _) = names.clone().find(|(name, _)| current == Some(name)).or(names.next())?;
+        Some(first)
+    }
+
     pub(crate) fn current(&self) -> Result<Option<&NamedContext>> {
         self.current.as_deref().map(|name| self.context(name)).transpose()
     }
+}
+
+/// Whether two base URLs are of one service.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/').eq_ignore_ascii_case(other.trim_end_matches('/'))
 }
 
 /// Replaces a file atomically, and creates its directory: a crash leaves the old one or the new one.

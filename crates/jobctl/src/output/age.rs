@@ -17,6 +17,16 @@ pub(crate) fn age_of_text(now: Timestamp, moment: &str) -> String {
     Timestamp::parse(moment).map_or_else(|| NEVER.to_owned(), |moment| age(now, moment))
 }
 
+/// A time with its unit, as precise as it is short: `0.4 s`, `12.0 s`, `3 min 20 s`, `5 h 3 min`.
+pub(crate) fn short_time(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{:.1} s", duration.as_secs_f64()),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
 /// Formats in the largest unit of which there is at least one, rounded down.
 fn seconds(duration: Duration) -> String {
     const UNITS: [(u64, char); 4] = [(365 * 86_400, 'y'), (86_400, 'd'), (3_600, 'h'), (60, 'm')];
@@ -46,6 +56,15 @@ mod tests {
         ] {
             let now = Timestamp(1_700_000_000_000_000_000) + Duration::from_secs(after);
             assert_eq!(age(now, Timestamp(1_700_000_000_000_000_000)), text);
+        }
+    }
+
+    #[test]
+    fn a_short_time_is_as_precise_as_it_is_short() {
+        for (millis, text) in
+            [(0, "0.0 s"), (420, "0.4 s"), (200_000, "3 min 20 s"), (18_200_000, "5 h 3 min")]
+        {
+            assert_eq!(short_time(Duration::from_millis(millis)), text);
         }
     }
 

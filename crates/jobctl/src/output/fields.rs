@@ -1,5 +1,6 @@
 //! One record for people: labels on the left, aligned values on the right, indented sections.
 
+use super::characters::on_one_line;
 use super::style::Tone;
 
 /// Longer values are truncated: a data URL may have megabytes.
@@ -85,7 +86,7 @@ impl Fields {
 }
 
 fn truncated(value: &str) -> String {
-    let mut characters = value.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut characters = value.chars().map(on_one_line);
     let mut text: String = characters.by_ref().take(MAX_VALUE_CHARS).collect();
     let rest = characters.count();
     if rest > 0 {

@@ -8,14 +8,17 @@ use api_client::ClientError;
 use api_types::Timestamp;
 use serde::Serialize;
 
+use super::format;
+use super::out::{Format, Out, columns_of, note};
 use super::table::{Cell, Table};
-use super::{Format, Out, format};
-use crate::cli::WatchArgs;
 use crate::clock;
 use crate::reconnect::Reconnect;
 
 /// Polling interval of `--watch`. Lists have no subscription, and a user sees no difference.
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Rows of a preview: what a user reads before they decide.
+const PREVIEWED: usize = 30;
 
 /// Parameters of the columns.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +31,9 @@ pub(crate) struct Layout {
 
 /// A record that can be listed.
 pub(crate) trait Listed: Serialize {
+    /// What there is none of in an empty list, like `jobs`.
+    const NOUN: &'static str;
+
     fn columns(layout: &Layout) -> Vec<&'static str>;
     fn cells(&self, layout: &Layout) -> Vec<Cell>;
     /// Unique name within the list, shown by `-o name`.
@@ -38,9 +44,23 @@ impl Layout {
     pub(crate) fn of(format: Format) -> Self {
         Self { wide: format == Format::Wide, namespaces: false, now: clock::now() }
     }
+
+    /// How wide a table may be.
+    pub(super) fn room(&self, out: Out) -> Option<usize> {
+        if self.wide { None } else { out.room() }
+    }
 }
 
 impl Out {
+    /// The table of these items, as wide as it may be.
+    pub(crate) fn table_of<T: Listed>(self, layout: &Layout, items: &[T]) -> String {
+        let mut table = Table::new(T::columns(layout));
+        for item in items {
+            table.push(item.cells(layout));
+        }
+        table.render(self.colours(), layout.room(self))
+    }
+
     pub(crate) fn list<T: Listed>(
         self,
         format: Format,
@@ -48,13 +68,11 @@ impl Out {
         items: &[T],
     ) -> Result<()> {
         match format {
-            Format::Table | Format::Wide => {
-                let mut table = Table::new(T::columns(layout));
-                for item in items {
-                    table.push(item.cells(layout));
-                }
-                self.table(&table)
+            Format::Table | Format::Wide | Format::Name if items.is_empty() => {
+                note(&format!("no {}", T::NOUN));
+                Ok(())
             }
+            Format::Table | Format::Wide => self.text(&self.table_of(layout, items)),
             Format::Json => self.json(&items),
             Format::Yaml => self.yaml(&items),
             Format::Name => self
@@ -63,15 +81,26 @@ impl Out {
     }
 }
 
+/// Shows on standard error what a command is about to act on.
+pub(crate) fn preview<T: Listed>(items: &[T]) {
+    let layout = Layout::of(Format::Table);
+    let mut table = Table::new(T::columns(&layout));
+    items.iter().take(PREVIEWED).for_each(|item| table.push(item.cells(&layout)));
+    note(table.render(false, columns_of(std::io::stderr())).trim_end());
+    if items.len() > PREVIEWED {
+        note(&format!("… and {} more", items.len() - PREVIEWED));
+    }
+}
+
 /// Shows the list once, or with `--watch` continues with every change.
 pub(crate) async fn show<T: Listed>(
     out: Out,
-    args: &WatchArgs,
+    format: Format,
+    is_watched: bool,
     mut fetch: impl AsyncFnMut() -> Result<Vec<T>, ClientError>,
 ) -> Result<()> {
-    let format = args.output.format;
     let layout = Layout::of(format);
-    if args.watch {
+    if is_watched {
         watch(out, format, layout, fetch).await
     } else {
         out.list(format, &layout, &fetch().await?)
@@ -116,8 +145,12 @@ pub(crate) async fn watch<T: Listed>(
             }
         }
         match output {
-            Format::Table | Format::Wide if first => out.table(&table)?,
-            Format::Table | Format::Wide => out.text(&table.render_rows(out.colours()))?,
+            Format::Table | Format::Wide if first => {
+                out.text(&table.render(out.colours(), layout.room(out)))?;
+            }
+            Format::Table | Format::Wide => {
+                out.text(&table.render_rows(out.colours(), layout.room(out)))?;
+            }
             Format::Json | Format::Yaml | Format::Name => out.text(&lines)?,
         }
         first = false;

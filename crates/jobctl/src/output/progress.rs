@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::note;
+use super::out::note;
 
 /// Interval between frames of the spinner: looks alive, costs nothing.
 const TICK: Duration = Duration::from_millis(120);
@@ -59,6 +59,14 @@ impl Progress {
         Self::Spinner(spinner)
     }
 
+    /// One line per change, and nothing on a terminal.
+    pub(crate) fn lines(quiet: bool) -> Self {
+        match quiet || std::io::stderr().is_terminal() {
+            true => Self::Silent,
+            false => Self::Lines { last: String::new() },
+        }
+    }
+
     pub(crate) fn show(&mut self, text: &str) {
         match self {
             Self::Silent => {}
@@ -86,6 +94,23 @@ impl Progress {
     pub(crate) fn resume(&mut self) {
         if let Self::Spinner(_) = self {
             *self = Self::new(false);
+        }
+    }
+}
+
+/// A spinner of several waits, on a terminal alone.
+#[derive(Debug)]
+pub(crate) struct Shared(Progress);
+
+impl Shared {
+    pub(crate) fn new(quiet: bool) -> Self {
+        let is_shown = !quiet && std::io::stderr().is_terminal();
+        Self(Progress::new(!is_shown))
+    }
+
+    pub(crate) fn show(&self, text: &str) {
+        if let Progress::Spinner(spinner) = &self.0 {
+            spinner.set_message(text.to_owned());
         }
     }
 }

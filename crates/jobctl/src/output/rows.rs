@@ -4,8 +4,10 @@ use std::marker::PhantomData;
 
 use anyhow::Result;
 
+use super::format;
 use super::list::{Layout, Listed};
-use super::{Format, Out, Table, format};
+use super::out::{Format, Out};
+use super::table::Table;
 
 /// Shows each record as soon as it arrives.
 #[derive(Debug)]
@@ -32,11 +34,11 @@ impl<T: Listed> Rows<T> {
             Format::Table | Format::Wide => {
                 self.table.clear();
                 self.table.push(record.cells(&self.layout));
-                let colours = self.out.colours();
+                let (colours, room) = (self.out.colours(), self.layout.room(self.out));
                 let text = if self.begun {
-                    self.table.render_rows(colours)
+                    self.table.render_rows(colours, room)
                 } else {
-                    self.table.render(colours)
+                    self.table.render(colours, room)
                 };
                 self.begun = true;
                 self.out.text(&text)

@@ -33,6 +33,9 @@ pub(crate) fn read(file: &str) -> Result<Bytes> {
     body(&text, language(file, &text)).with_context(|| format!("read the job {file}"))
 }
 
+/// Begins files of some editors for Windows; it is no part of the text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 fn text_of(reader: impl Read) -> Result<String> {
     let mut text = String::new();
     // A longer file is not read to its end.
@@ -44,6 +47,9 @@ fn text_of(reader: impl Read) -> Result<String> {
         return Err(UsageError::new(format!("longer than {MAX_BODY_BYTES} bytes"))
             .with_hint("pass large inputs by reference instead of inline")
             .into());
+    }
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.remove(0);
     }
     Ok(text)
 }
@@ -102,6 +108,14 @@ mod tests {
 
     fn parsed(text: &str, language: Language) -> Value {
         serde_json::from_slice(&body(text, language).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_job() {
+        for text in ["{\"Type\": \"batch\"}", "Type: batch\n"] {
+            let marked = format!("\u{feff}{text}");
+            assert_eq!(text_of(marked.as_bytes()).unwrap(), text);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::exit::UsageError;
+use crate::habits::of_argument;
 
 /// Target of an input that specifies none.
 const DEFAULT_TARGET: &str = "/inputs";
@@ -116,6 +117,12 @@ fn typed<const N: usize>(kind: &str, params: [(&str, &str); N]) -> TypedSubmissi
 }
 
 fn unknown(text: &str) -> anyhow::Error {
+    // `-it` is read as `-i t`.
+    if let Some(answer) = of_argument(&format!("-i{text}")) {
+        return UsageError::new(format!("'{text}' is not an input source"))
+            .with_hint(answer)
+            .into();
+    }
     UsageError::new(format!("'{text}' is not an input source"))
         .with_hint(
             "known: s3://, https://, git+https://, git-lfs+https://, ipfs://, file:// (a directory \

@@ -7,7 +7,10 @@ use api_types::joining::NodeToken;
 use api_types::key::{Key, KeyState};
 use api_types::secret::Secret;
 
-use crate::output::{Cell, Fields, Layout, Listed, Tone, age_of_text};
+use crate::output::{
+    Cell, Fields, LOCAL_TIME, Layout, Listed, Tone, age_of_text, local_text, local_word,
+    time_of_day,
+};
 
 /// `-` for an empty text.
 fn or_dash(text: &str) -> &str {
@@ -24,6 +27,8 @@ fn permitted(list: Option<&Vec<String>>) -> String {
 }
 
 impl Listed for Token {
+    const NOUN: &'static str = "tokens";
+
     fn columns(_: &Layout) -> Vec<&'static str> {
         vec!["ID", "NAME", "ROLE", "NAMESPACES", "CREATED BY", "AGE", "LAST USE", "EXPIRES"]
     }
@@ -41,7 +46,10 @@ impl Listed for Token {
             Cell::plain(or_dash(&self.created_by)),
             Cell::age(age_of_text(layout.now, &self.create_time)),
             last_use,
-            Cell::plain(if self.expire_time.is_empty() { "never" } else { &self.expire_time }),
+            Cell::plain(match self.expire_time.as_str() {
+                "" => "never".to_owned(),
+                time => local_text(time),
+            }),
         ]
     }
 
@@ -51,6 +59,8 @@ impl Listed for Token {
 }
 
 impl Listed for NodeToken {
+    const NOUN: &'static str = "join tokens";
+
     fn columns(_: &Layout) -> Vec<&'static str> {
         vec!["ID", "LABELS", "FOR", "USES LEFT", "AGE", "EXPIRES"]
     }
@@ -64,7 +74,7 @@ impl Listed for NodeToken {
             Cell::plain(self.node_id.map_or("any node".to_owned(), |node| node.short())),
             Cell::plain(self.uses_left.to_string()),
             Cell::age(age_of_text(layout.now, &self.create_time)),
-            Cell::plain(&self.expire_time),
+            Cell::plain(local_text(&self.expire_time)),
         ]
     }
 
@@ -74,6 +84,8 @@ impl Listed for NodeToken {
 }
 
 impl Listed for Secret {
+    const NOUN: &'static str = "secrets";
+
     fn columns(_: &Layout) -> Vec<&'static str> {
         vec!["NAMESPACE", "NAME", "VERSION", "AGE", "CHANGED"]
     }
@@ -94,6 +106,8 @@ impl Listed for Secret {
 }
 
 impl Listed for Credential {
+    const NOUN: &'static str = "credentials";
+
     fn columns(_: &Layout) -> Vec<&'static str> {
         vec!["NAMESPACE", "NAME", "TYPE", "HOSTS", "BUCKETS", "VERSION", "CHANGED"]
     }
@@ -116,12 +130,14 @@ impl Listed for Credential {
 }
 
 impl Listed for Namespace {
+    const NOUN: &'static str = "namespaces";
+
     fn columns(_: &Layout) -> Vec<&'static str> {
         vec!["NAME", "ENGINES", "NETWORKS", "SOURCES", "PUBLISHERS", "NODES", "DESCRIPTION"]
     }
 
     fn cells(&self, _: &Layout) -> Vec<Cell> {
-        let Permissions { engines, networks, sources, publishers } = &self.permissions;
+        let Permissions { engines, networks, sources, publishers, .. } = &self.permissions;
         let lists = [engines, networks, sources, publishers];
         let mut cells = vec![Cell::plain(&self.name)];
         cells.extend(lists.map(|list| Cell::plain(permitted(list.as_ref()))));
@@ -136,6 +152,8 @@ impl Listed for Namespace {
 }
 
 impl Listed for Key {
+    const NOUN: &'static str = "keys";
+
     fn columns(_: &Layout) -> Vec<&'static str> {
         vec!["KEY", "ID", "STATE", "AGE", "NODES", "LAST CERTIFICATE EXPIRES"]
     }
@@ -155,7 +173,7 @@ impl Listed for Key {
             Cell::new(self.state.as_str(), tone),
             age,
             Cell::plain(self.nodes.map_or("-".to_owned(), |count| count.to_string())),
-            Cell::plain(or_dash(&self.last_expiry)),
+            Cell::plain(local_text(&self.last_expiry)),
         ]
     }
 
@@ -165,17 +183,23 @@ impl Listed for Key {
 }
 
 impl Listed for AuditRecord {
-    fn columns(_: &Layout) -> Vec<&'static str> {
-        vec!["TIME", "USER", "OPERATION", "OBJECT", "OUTCOME", "COUNT", "ADDRESS"]
+    const NOUN: &'static str = "records";
+
+    fn columns(layout: &Layout) -> Vec<&'static str> {
+        let moment = if layout.wide { "TIME" } else { LOCAL_TIME };
+        vec![moment, "USER", "OPERATION", "OBJECT", "OUTCOME", "COUNT", "ADDRESS"]
     }
 
-    fn cells(&self, _: &Layout) -> Vec<Cell> {
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
         let tone = match self.outcome {
             AuditOutcome::Done => Tone::Plain,
             AuditOutcome::Denied => Tone::Bad,
         };
         vec![
-            Cell::plain(&self.time),
+            Cell::plain(match layout.wide {
+                true => local_word(&self.time),
+                false => time_of_day(&self.time, layout.now),
+            }),
             Cell::plain(&self.user),
             Cell::plain(&self.operation),
             Cell::plain(&self.object),
@@ -192,7 +216,8 @@ impl Listed for AuditRecord {
 
 /// A namespace by itself.
 pub(crate) fn namespace_fields(namespace: &Namespace) -> Fields {
-    let Permissions { engines, networks, sources, publishers } = &namespace.permissions;
+    let Permissions { engines, networks, sources, publishers, registries, capabilities } =
+        &namespace.permissions;
     let mut fields = Fields::default();
     fields.add("Name", &namespace.name).add_some("Description", &namespace.description);
     fields.add_some("Nodes", &namespace.nodes);
@@ -201,9 +226,16 @@ pub(crate) fn namespace_fields(namespace: &Namespace) -> Fields {
             .add("Engines", permitted(engines.as_ref()))
             .add("Networks", permitted(networks.as_ref()))
             .add("Sources", permitted(sources.as_ref()))
-            .add("Publishers", permitted(publishers.as_ref()));
+            .add("Publishers", permitted(publishers.as_ref()))
+            .add("Registries", permitted(registries.as_ref()))
+            .add("Capabilities", if *capabilities == Some(false) { "none" } else { "all" });
     });
-    fields.add_some("Created", &namespace.create_time).add_some("Changed", &namespace.modify_time);
+    for (label, time) in [("Created", &namespace.create_time), ("Changed", &namespace.modify_time)]
+    {
+        if !time.is_empty() {
+            fields.add(label, local_text(time));
+        }
+    }
     fields
 }
 
@@ -215,7 +247,9 @@ pub(crate) fn credential_fields(credential: &Credential) -> Fields {
     fields.add("Hosts", credential.hosts.join(", "));
     fields.add_some("Buckets", credential.buckets.join(", "));
     fields.add("Version", credential.version.to_string());
-    fields.add("Created", &credential.create_time).add("Changed", &credential.modify_time);
+    fields
+        .add("Created", local_text(&credential.create_time))
+        .add("Changed", local_text(&credential.modify_time));
     fields
 }
 
@@ -224,6 +258,8 @@ pub(crate) fn secret_fields(secret: &Secret) -> Fields {
     let mut fields = Fields::default();
     fields.add("Name", &secret.name).add("Namespace", &secret.namespace);
     fields.add("Version", secret.version.to_string());
-    fields.add("Created", &secret.create_time).add("Changed", &secret.modify_time);
+    fields
+        .add("Created", local_text(&secret.create_time))
+        .add("Changed", local_text(&secret.modify_time));
     fields
 }

@@ -7,13 +7,16 @@ use api_types::execution::Execution;
 use api_types::job::{Constraint, Job, JobSpec, RetryPolicy, Task, Timeouts};
 use api_types::node::{Node, NodeHealth};
 use api_types::quantity::Resources;
+use api_types::words::execution_word;
 use api_types::{ExecutionId, Timestamp};
 use serde_json::Value;
 
-use super::execution::{exit_code, state_word};
+use super::execution::exit_code;
 use super::node::{status, words};
-use super::{compute_tone, job_tone, usage};
-use crate::output::{Fields, age, age_of_text};
+use super::tone::{compute_tone, job_tone};
+use super::usage;
+use crate::output::{Fields, age, age_of_text, local, local_text};
+use crate::session::name_of;
 use crate::submission::SERVICE_META;
 
 pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
@@ -94,7 +97,7 @@ fn health(health: &NodeHealth) -> String {
     }
     if !health.next_try.is_empty() {
         text.push_str("; next try at ");
-        text.push_str(&health.next_try);
+        text.push_str(&local_text(&health.next_try));
     }
     text
 }
@@ -144,16 +147,15 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The time in seconds, and its age.
+/// The local time, and its age.
 fn time_and_age(moment: Timestamp, now: Timestamp) -> String {
-    let text = moment.rfc3339();
-    format!("{}Z ({} ago)", text.split('.').next().unwrap_or(&text), age(now, moment))
+    format!("{} ({} ago)", local(moment), age(now, moment))
 }
 
 fn reserved(node: &Node) -> String {
     match node.reserved_since.as_str() {
         "" => "no".to_owned(),
-        since => format!("since {since}, for a job that has waited for too long"),
+        since => format!("since {}, for a job that has waited for too long", local_text(since)),
     }
 }
 
@@ -163,6 +165,7 @@ pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
     let mut fields = Fields::default();
     fields
         .add("ID", node.peer_info.id.to_string())
+        .add("Name", name_of(node))
         .add("Type", node.node_type.as_str())
         .add_toned("Status", status, tone)
         .add("Membership", node.membership.as_str())
@@ -189,7 +192,7 @@ pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
     fields
 }
 
-pub(crate) fn execution_fields(execution: &Execution, now: Timestamp) -> Fields {
+pub(crate) fn execution_fields(execution: &Execution, node: &str, now: Timestamp) -> Fields {
     let state = execution.compute_state.state_type;
     let output = &execution.run_output;
     let held = execution.allocated_resources.tasks.values().next().copied();
@@ -200,8 +203,8 @@ pub(crate) fn execution_fields(execution: &Execution, now: Timestamp) -> Fields 
         .add("Name", &execution.name)
         .add("Namespace", &execution.namespace)
         .add("Job", execution.job_id.to_string())
-        .add("Node", execution.node_id.to_string())
-        .add_toned("State", state_word(state), compute_tone(state))
+        .add("Node", format!("{node} ({})", execution.node_id))
+        .add_toned("State", execution_word(state), compute_tone(state))
         .add_some("Message", &execution.compute_state.message)
         .add("Exit code", exit_code(execution))
         .add_some(
@@ -209,6 +212,7 @@ pub(crate) fn execution_fields(execution: &Execution, now: Timestamp) -> Fields 
             held.map(|held| Resources::from(held).to_string()).unwrap_or_default(),
         )
         .add_some("Used", usage::words(execution))
+        .add_some("Left out", output.omitted.join("; "))
         .add_some("Retry of", id(execution.previous_execution))
         .add_some("Retried by", id(execution.next_execution))
         .add("Created", time_and_age(execution.create_time, now))

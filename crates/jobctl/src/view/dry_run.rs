@@ -1,31 +1,26 @@
 //! Outcome of a dry run in a list of nodes.
 
-use std::collections::BTreeMap;
-
-use api_types::NodeId;
 use api_types::job::DryRunNode;
 use serde::Serialize;
 
 use crate::output::{Cell, Layout, Listed, Tone};
+use crate::session::NodeNames;
 
-/// The outcome for a node, and its host name.
+/// The outcome for a node, and its name.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct DryRunRow {
     outcome: DryRunNode,
     #[serde(skip)]
-    host: String,
+    name: String,
 }
 
 impl DryRunRow {
     /// Chosen nodes first.
-    pub(crate) fn all(nodes: &[DryRunNode], hosts: &BTreeMap<NodeId, String>) -> Vec<Self> {
+    pub(crate) fn all(nodes: &[DryRunNode], names: &NodeNames) -> Vec<Self> {
         let mut rows: Vec<_> = nodes
             .iter()
-            .map(|node| Self {
-                outcome: node.clone(),
-                host: hosts.get(&node.node_id).cloned().unwrap_or_else(|| "-".to_owned()),
-            })
+            .map(|node| Self { outcome: node.clone(), name: names.of(node.node_id) })
             .collect();
         rows.sort_by_key(|row| !row.outcome.chosen);
         rows
@@ -33,8 +28,10 @@ impl DryRunRow {
 }
 
 impl Listed for DryRunRow {
+    const NOUN: &'static str = "nodes";
+
     fn columns(_: &Layout) -> Vec<&'static str> {
-        vec!["NODE", "HOSTNAME", "CHOSEN", "REASON"]
+        vec!["ID", "NODE", "CHOSEN", "REASON"]
     }
 
     fn cells(&self, layout: &Layout) -> Vec<Cell> {
@@ -43,7 +40,7 @@ impl Listed for DryRunRow {
             if self.outcome.chosen { ("yes", Tone::Good) } else { ("no", Tone::Waiting) };
         vec![
             Cell::plain(if layout.wide { id.to_string() } else { id.short() }),
-            Cell::plain(&self.host),
+            Cell::plain(&self.name),
             Cell::new(word, tone),
             Cell::plain(&self.outcome.reason),
         ]

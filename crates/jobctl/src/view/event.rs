@@ -4,7 +4,7 @@ use api_types::history::HistoryEvent;
 use serde::Serialize;
 
 use super::history::{NONE, change};
-use crate::output::{Cell, Layout, Listed};
+use crate::output::{Cell, LOCAL_TIME, Layout, Listed, local_word, time_of_day};
 
 /// An event with its sequence number, from which a later stream can continue.
 #[derive(Debug, Serialize)]
@@ -13,20 +13,32 @@ pub(crate) struct NumberedEvent {
     pub(crate) sequence: u64,
     #[serde(flatten)]
     pub(crate) event: HistoryEvent,
+    #[serde(skip)]
+    pub(crate) names: EventNames,
+}
+
+/// What the subjects of an event are called.
+#[derive(Debug, Default)]
+pub(crate) struct EventNames {
+    pub(crate) job: Option<String>,
+    /// Like `[3]`.
+    pub(crate) execution: Option<String>,
+    pub(crate) node: Option<String>,
 }
 
 impl NumberedEvent {
-    /// Widths of short IDs and most changes.
-    pub(crate) const WIDTHS: &'static [usize] = &[8, 10, 10, 10, 19];
+    /// Widths of most names and changes.
+    pub(crate) const WIDTHS: &'static [usize] = &[10, 14, 5, 10, 19];
 }
 
 impl Listed for NumberedEvent {
+    const NOUN: &'static str = "events";
+
     fn columns(layout: &Layout) -> Vec<&'static str> {
-        let mut columns = vec!["TIME", "JOB", "EXECUTION", "NODE", "CHANGE", "COMMENT"];
-        if layout.wide {
-            columns.insert(0, "SEQUENCE");
+        match layout.wide {
+            true => vec!["SEQUENCE", "TIME", "JOB", "EXECUTION", "NODE", "CHANGE", "COMMENT"],
+            false => vec![LOCAL_TIME, "JOB", "INDEX", "NODE", "CHANGE", "COMMENT"],
         }
-        columns
     }
 
     fn cells(&self, layout: &Layout) -> Vec<Cell> {
@@ -36,7 +48,7 @@ impl Listed for NumberedEvent {
         if layout.wide {
             return vec![
                 Cell::plain(self.sequence.to_string()),
-                Cell::plain(&event.time),
+                Cell::plain(local_word(&event.time)),
                 or_none(event.job_id.map(|id| id.to_string())),
                 or_none(event.execution_id.map(|id| id.to_string())),
                 or_none(event.node_id.map(|id| id.to_string())),
@@ -44,13 +56,12 @@ impl Listed for NumberedEvent {
                 Cell::plain(&event.comment),
             ];
         }
-        // The time of day in 2026-01-02T03:04:05.000000000Z.
-        let time = event.time.get(11..19).unwrap_or(&event.time);
+        let time = time_of_day(&event.time, layout.now);
         vec![
             Cell::plain(time),
-            or_none(event.job_id.map(|id| id.short())),
-            or_none(event.execution_id.map(|id| id.short())),
-            or_none(event.node_id.map(|id| id.short())),
+            or_none(self.names.job.clone()),
+            or_none(self.names.execution.clone()),
+            or_none(self.names.node.clone()),
             Cell::new(change, tone),
             Cell::plain(&event.comment),
         ]

@@ -1,33 +1,12 @@
 //! Executions in a list.
 
-use api_types::execution::{ComputeState, DesiredState, Execution, NO_EXIT_CODE};
+use api_types::execution::{ComputeState, Execution, NO_EXIT_CODE};
+use api_types::words::{desired_word, execution_word};
+use serde::Serialize;
 
-use super::{compute_tone, usage};
+use super::tone::compute_tone;
+use super::usage;
 use crate::output::{Cell, Layout, Listed, age};
-
-/// The word for a state that the API numbers.
-pub(crate) const fn state_word(state: ComputeState) -> &'static str {
-    match state {
-        ComputeState::Undefined => "Undefined",
-        ComputeState::New => "New",
-        ComputeState::AskForBid => "Offered",
-        ComputeState::AskForBidAccepted => "Accepted",
-        ComputeState::AskForBidRejected => "Declined",
-        ComputeState::BidAccepted => "Running",
-        ComputeState::BidRejected => "Unwanted",
-        ComputeState::Completed => "Completed",
-        ComputeState::Failed => "Failed",
-        ComputeState::Cancelled => "Cancelled",
-    }
-}
-
-const fn desired_word(state: DesiredState) -> &'static str {
-    match state {
-        DesiredState::Pending => "Pending",
-        DesiredState::Running => "Running",
-        DesiredState::Stopped => "Stopped",
-    }
-}
 
 /// The exit code of an ended process, or `-`.
 pub(super) fn exit_code(execution: &Execution) -> String {
@@ -49,12 +28,23 @@ pub(super) fn exit_code(execution: &Execution) -> String {
     }
 }
 
-impl Listed for Execution {
+/// An execution with the name of its node.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct ExecutionRow {
+    pub(crate) execution: Execution,
+    #[serde(skip)]
+    pub(crate) node: String,
+}
+
+impl Listed for ExecutionRow {
+    const NOUN: &'static str = "executions";
+
     fn columns(layout: &Layout) -> Vec<&'static str> {
         if layout.wide {
             vec![
-                "ID", "NAME", "NODE", "STATE", "DESIRED", "EXIT", "CPU-TIME", "PEAK", "AGE",
-                "CHANGED", "RETRY-OF", "MESSAGE",
+                "ID", "NAME", "NODE", "NODE-ID", "STATE", "DESIRED", "EXIT", "CPU-TIME", "PEAK",
+                "AGE", "CHANGED", "RETRY-OF", "MESSAGE",
             ]
         } else {
             vec!["ID", "NAME", "NODE", "STATE", "EXIT", "AGE", "MESSAGE"]
@@ -62,33 +52,35 @@ impl Listed for Execution {
     }
 
     fn cells(&self, layout: &Layout) -> Vec<Cell> {
-        let state = self.compute_state.state_type;
-        let state_cell = Cell::new(state_word(state), compute_tone(state));
-        let created = Cell::age(age(layout.now, self.create_time));
-        let exit = Cell::plain(exit_code(self));
-        let message = Cell::plain(&self.compute_state.message);
+        let Self { execution, node } = self;
+        let state = execution.compute_state.state_type;
+        let state_cell = Cell::new(execution_word(state), compute_tone(state));
+        let created = Cell::age(age(layout.now, execution.create_time));
+        let exit = Cell::plain(exit_code(execution));
+        let message = Cell::plain(&execution.compute_state.message);
         if layout.wide {
-            let previous = self.previous_execution;
-            let [cpu_time, peak] = usage::totals(self.usage.as_ref());
+            let previous = execution.previous_execution;
+            let [cpu_time, peak] = usage::totals(execution.usage.as_ref());
             vec![
-                Cell::plain(self.id.to_string()),
-                Cell::plain(&self.name),
-                Cell::plain(self.node_id.to_string()),
+                Cell::plain(execution.id.to_string()),
+                Cell::plain(&execution.name),
+                Cell::plain(node),
+                Cell::plain(execution.node_id.to_string()),
                 state_cell,
-                Cell::plain(desired_word(self.desired_state.state_type)),
+                Cell::plain(desired_word(execution.desired_state.state_type)),
                 exit,
                 cpu_time,
                 peak,
                 created,
-                Cell::age(age(layout.now, self.modify_time)),
+                Cell::age(age(layout.now, execution.modify_time)),
                 Cell::plain(previous.map_or_else(|| "-".to_owned(), |id| id.short())),
                 message,
             ]
         } else {
             vec![
-                Cell::plain(self.id.short()),
-                Cell::plain(&self.name),
-                Cell::plain(self.node_id.short()),
+                Cell::plain(execution.id.short()),
+                Cell::plain(&execution.name),
+                Cell::plain(node),
                 state_cell,
                 exit,
                 created,
@@ -98,6 +90,6 @@ impl Listed for Execution {
     }
 
     fn name(&self) -> String {
-        self.id.to_string()
+        self.execution.id.to_string()
     }
 }

@@ -1,10 +1,14 @@
 //! Events of a job's or a node's history in a list.
 
+use std::time::Duration;
+
+use api_types::Timestamp;
 use api_types::history::{EventType, HistoryEvent, NodeStateType};
+use api_types::words::{execution_word, job_word, node_word};
 use serde::Serialize;
 
-use super::{compute_tone, job_tone, state_word};
-use crate::output::{Cell, Layout, Listed, Tone, age_of_text};
+use super::tone::{compute_tone, job_tone};
+use crate::output::{Cell, LOCAL_TIME, Layout, Listed, Tone, local_word, short_time, time_of_day};
 
 /// Shown in place of an absent execution or node.
 pub(super) const NONE: &str = "-";
@@ -15,35 +19,16 @@ pub(super) fn change(event: &HistoryEvent) -> (String, Tone) {
     };
     match (event.job_state, event.execution_state, event.node_state) {
         (Some(change), _, _) => {
-            (arrow(change.previous.as_str(), change.new.as_str()), job_tone(change.new))
+            (arrow(job_word(change.previous), job_word(change.new)), job_tone(change.new))
         }
-        (None, Some(change), _) => {
-            (arrow(state_word(change.previous), state_word(change.new)), compute_tone(change.new))
-        }
+        (None, Some(change), _) => (
+            arrow(execution_word(change.previous), execution_word(change.new)),
+            compute_tone(change.new),
+        ),
         (None, None, Some(change)) => {
             (arrow(node_word(change.previous), node_word(change.new)), node_tone(change.new))
         }
         (None, None, None) => (NONE.to_owned(), Tone::Plain),
-    }
-}
-
-/// The words that lists of nodes use.
-const fn node_word(state: NodeStateType) -> &'static str {
-    match state {
-        NodeStateType::Unknown => "Unknown",
-        NodeStateType::Connected => "Connected",
-        NodeStateType::Disconnected => "Disconnected",
-        NodeStateType::Pending => "Pending",
-        NodeStateType::Approved => "Approved",
-        NodeStateType::Rejected => "Rejected",
-        NodeStateType::Eligible => "Eligible",
-        NodeStateType::Cordoned => "Cordoned",
-        NodeStateType::Draining => "Draining",
-        NodeStateType::Drained => "Drained",
-        NodeStateType::Healthy => "Healthy",
-        NodeStateType::BackingOff => "BackingOff",
-        NodeStateType::Probing => "Probing",
-        NodeStateType::Stalled => "Stalled",
     }
 }
 
@@ -69,75 +54,155 @@ const fn node_tone(state: NodeStateType) -> Tone {
 /// An event of one node, whose columns are those that differ from event to event.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(crate) struct NodeEvent(pub(crate) HistoryEvent);
+pub(crate) struct NodeEvent {
+    event: HistoryEvent,
+    #[serde(skip)]
+    step: Option<Duration>,
+}
 
-impl Listed for NodeEvent {
-    fn columns(layout: &Layout) -> Vec<&'static str> {
-        let moment = if layout.wide { "TIME" } else { "AGE" };
-        vec![moment, "REV", "CHANGE", "COMMENT"]
-    }
+/// An event of a job, with what its execution and its node are called.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct JobEvent {
+    event: HistoryEvent,
+    #[serde(skip)]
+    step: Option<Duration>,
+    #[serde(skip)]
+    execution: String,
+    #[serde(skip)]
+    node: String,
+}
 
-    fn cells(&self, layout: &Layout) -> Vec<Cell> {
-        let event = &self.0;
-        let moment = match layout.wide {
-            true => Cell::plain(&event.time),
-            false => Cell::age(age_of_text(layout.now, &event.time)),
-        };
-        let (change, tone) = change(event);
-        let revision = Cell::plain(event.new_revision.to_string());
-        vec![moment, revision, Cell::new(change, tone), Cell::plain(&event.comment)]
-    }
+// === impl NodeEvent ===
 
-    fn name(&self) -> String {
-        self.0.name()
+impl NodeEvent {
+    pub(crate) fn all(events: Vec<HistoryEvent>) -> Vec<Self> {
+        with_steps(events).map(|(event, step)| Self { event, step }).collect()
     }
 }
 
-impl Listed for HistoryEvent {
+// === impl JobEvent ===
+
+impl JobEvent {
+    /// `names` has what an event's execution and node are called.
+    pub(crate) fn all(
+        events: Vec<HistoryEvent>,
+        names: impl Fn(&HistoryEvent) -> (Option<String>, Option<String>),
+    ) -> Vec<Self> {
+        let row = |(event, step)| {
+            let (execution, node) = names(&event);
+            let or_none = |name: Option<String>| name.unwrap_or_else(|| NONE.to_owned());
+            Self { execution: or_none(execution), node: or_none(node), event, step }
+        };
+        with_steps(events).map(row).collect()
+    }
+}
+
+/// Each event with the time since the one before it in the list.
+fn with_steps(events: Vec<HistoryEvent>) -> impl Iterator<Item = (HistoryEvent, Option<Duration>)> {
+    let mut before = None;
+    events.into_iter().map(move |event| {
+        let time = Timestamp::parse(&event.time);
+        let step =
+            before.zip(time).map(|(before, time): (Timestamp, Timestamp)| time.since(before));
+        before = time;
+        (event, step)
+    })
+}
+
+/// The cells `TIME` and `STEP`.
+fn moment(event: &HistoryEvent, step: Option<Duration>, layout: &Layout) -> [Cell; 2] {
+    let time = match layout.wide {
+        true => local_word(&event.time),
+        false => time_of_day(&event.time, layout.now),
+    };
+    let step = step.map_or_else(|| NONE.to_owned(), |step| format!("+{}", short_time(step)));
+    [Cell::plain(time), Cell::plain(step)]
+}
+
+/// Events have no ID; the name is their subject with its new revision.
+fn name(event: &HistoryEvent) -> String {
+    let ids = [
+        event.execution_id.map(|id| id.to_string()),
+        event.job_id.map(|id| id.to_string()),
+        event.node_id.map(|id| id.to_string()),
+    ];
+    let about = ids.into_iter().flatten().next().unwrap_or_default();
+    format!("{about}@{}", event.new_revision)
+}
+
+impl Listed for NodeEvent {
+    const NOUN: &'static str = "events";
+
     fn columns(layout: &Layout) -> Vec<&'static str> {
-        let moment = if layout.wide { "TIME" } else { "AGE" };
-        vec![moment, "LEVEL", "EXECUTION", "NODE", "REV", "CHANGE", "COMMENT"]
+        match layout.wide {
+            true => vec!["TIME", "STEP", "REV", "CHANGE", "COMMENT"],
+            false => vec![LOCAL_TIME, "STEP", "CHANGE", "COMMENT"],
+        }
     }
 
     fn cells(&self, layout: &Layout) -> Vec<Cell> {
-        let level = match self.event_type {
+        let Self { event, step } = self;
+        let mut cells = moment(event, *step, layout).to_vec();
+        if layout.wide {
+            cells.push(Cell::plain(event.new_revision.to_string()));
+        }
+        let (change, tone) = change(event);
+        cells.extend([Cell::new(change, tone), Cell::plain(&event.comment)]);
+        cells
+    }
+
+    fn name(&self) -> String {
+        name(&self.event)
+    }
+}
+
+impl Listed for JobEvent {
+    const NOUN: &'static str = "events";
+
+    fn columns(layout: &Layout) -> Vec<&'static str> {
+        match layout.wide {
+            true => vec![
+                "TIME",
+                "STEP",
+                "LEVEL",
+                "INDEX",
+                "EXECUTION",
+                "NODE",
+                "REV",
+                "CHANGE",
+                "COMMENT",
+            ],
+            false => vec![LOCAL_TIME, "STEP", "INDEX", "NODE", "CHANGE", "COMMENT"],
+        }
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let Self { event, step, execution, node } = self;
+        let (change, tone) = change(event);
+        let level = match event.event_type {
             EventType::JobLevel => "job",
             EventType::ExecutionLevel => "execution",
             EventType::NodeLevel => "node",
         };
-        let (moment, execution, node) = if layout.wide {
-            (
-                Cell::plain(&self.time),
-                self.execution_id.map(|id| id.to_string()),
-                self.node_id.map(|id| id.to_string()),
-            )
-        } else {
-            (
-                Cell::age(age_of_text(layout.now, &self.time)),
-                self.execution_id.map(|id| id.short()),
-                self.node_id.map(|id| id.short()),
-            )
-        };
-        let (change, tone) = change(self);
-        vec![
-            moment,
-            Cell::plain(level),
-            Cell::plain(execution.unwrap_or_else(|| NONE.to_owned())),
-            Cell::plain(node.unwrap_or_else(|| NONE.to_owned())),
-            Cell::plain(self.new_revision.to_string()),
-            Cell::new(change, tone),
-            Cell::plain(&self.comment),
-        ]
+        let mut cells = moment(event, *step, layout).to_vec();
+        if layout.wide {
+            cells.push(Cell::plain(level));
+        }
+        cells.push(Cell::plain(execution));
+        if layout.wide {
+            let id = event.execution_id.map_or_else(|| NONE.to_owned(), |id| id.to_string());
+            cells.push(Cell::plain(id));
+        }
+        cells.push(Cell::plain(node));
+        if layout.wide {
+            cells.push(Cell::plain(event.new_revision.to_string()));
+        }
+        cells.extend([Cell::new(change, tone), Cell::plain(&event.comment)]);
+        cells
     }
 
-    /// Events have no ID; the name is their subject with its new revision.
     fn name(&self) -> String {
-        let ids = [
-            self.execution_id.map(|id| id.to_string()),
-            self.job_id.map(|id| id.to_string()),
-            self.node_id.map(|id| id.to_string()),
-        ];
-        let about = ids.into_iter().flatten().next().unwrap_or_default();
-        format!("{about}@{}", self.new_revision)
+        name(&self.event)
     }
 }

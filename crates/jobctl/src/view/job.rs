@@ -2,9 +2,10 @@
 
 use api_types::job::{Job, JobState};
 use api_types::summary::JobSummary;
+use api_types::words::job_word;
 use api_types::{JobId, Timestamp};
 
-use super::job_tone;
+use super::tone::job_tone;
 use crate::output::{Cell, Layout, Listed, age};
 
 /// What a row shows, of a record or of a summary.
@@ -16,13 +17,16 @@ struct Row<'a> {
     priority: u32,
     count: u32,
     state: &'a JobState,
-    /// How many of the executions have completed; a record does not say.
+    /// How many of the executions have completed, or run if they are not meant to end; a record does
+    /// not say.
     done: Option<u32>,
     create_time: Timestamp,
     modify_time: Timestamp,
 }
 
 impl Listed for Job {
+    const NOUN: &'static str = "jobs";
+
     fn columns(layout: &Layout) -> Vec<&'static str> {
         Row::columns(layout)
     }
@@ -49,6 +53,8 @@ impl Listed for Job {
 }
 
 impl Listed for JobSummary {
+    const NOUN: &'static str = "jobs";
+
     fn columns(layout: &Layout) -> Vec<&'static str> {
         Row::columns(layout)
     }
@@ -62,7 +68,11 @@ impl Listed for JobSummary {
             priority: self.priority,
             count: self.executions.total,
             state: &self.state,
-            done: Some(self.executions.completed),
+            done: Some(if self.job_type.is_finite() {
+                self.executions.completed
+            } else {
+                self.executions.running
+            }),
             create_time: self.create_time,
             modify_time: self.modify_time,
         };
@@ -106,7 +116,7 @@ impl Row<'_> {
             cells.push(Cell::plain(self.priority.to_string()));
         }
         let state = self.state.state_type;
-        cells.push(Cell::new(state.as_str(), job_tone(state)));
+        cells.push(Cell::new(job_word(state), job_tone(state)));
         let done = self.done.map_or_else(|| "-".to_owned(), |done| done.to_string());
         cells.push(Cell::plain(format!("{done}/{}", self.count)));
         cells.push(Cell::age(age(layout.now, self.create_time)));

@@ -1,38 +1,24 @@
 //! Nodes in a list.
 
-use api_types::node::{Connection, Eligibility, Membership, Node, NodeType};
+use api_types::history::NodeStateType;
+use api_types::node::{Connection, Node, NodeType};
 use api_types::quantity::{Bytes, Millis, Resources};
+use api_types::words::{node_word, node_words};
 
 use crate::output::{Cell, Layout, Listed, Tone, age_of_text};
+use crate::session::name_of;
 
-/// Whether the node accepts work, or the reasons why not.
+/// The words for the state of a node.
 pub(super) fn status(node: &Node) -> (String, Tone) {
-    let mut words = Vec::new();
-    match node.membership {
-        Membership::Approved => {}
-        Membership::Pending => words.push("Pending"),
-        Membership::Rejected => words.push("Rejected"),
-    }
-    match node.connection {
-        Connection::Connected => {}
-        Connection::Disconnected => words.push("Disconnected"),
-    }
-    match node.eligibility {
-        Eligibility::Eligible => {}
-        Eligibility::Cordoned => words.push("Cordoned"),
-        Eligibility::Draining => words.push("Draining"),
-    }
-    let tone = match (words.is_empty(), node.connection) {
-        (true, _) => Tone::Good,
-        (false, Connection::Disconnected) => Tone::Bad,
-        (false, Connection::Connected) => Tone::Waiting,
+    let words = node_words(node);
+    let tone = match (node.connection, words.as_slice()) {
+        (Connection::Disconnected, _) => Tone::Bad,
+        (Connection::Connected, [only]) if *only == node_word(NodeStateType::Connected) => {
+            Tone::Good
+        }
+        (Connection::Connected, _) => Tone::Waiting,
     };
-    if words.is_empty() { ("Ready".to_owned(), tone) } else { (words.join(","), tone) }
-}
-
-/// Free and total amount: `1.5/2`.
-fn share(free: impl std::fmt::Display, all: impl std::fmt::Display) -> String {
-    format!("{free}/{all}")
+    (words.join(","), tone)
 }
 
 /// `name, name`, or `-`.
@@ -44,41 +30,55 @@ pub(super) fn words<T: std::fmt::Display>(words: &[T], separator: &str) -> Strin
 }
 
 impl Listed for Node {
+    const NOUN: &'static str = "nodes";
+
     fn columns(layout: &Layout) -> Vec<&'static str> {
+        let mut columns = vec!["ID", "NAME"];
         if layout.wide {
-            vec![
-                "ID", "HOSTNAME", "TYPE", "STATUS", "ENGINES", "RUNNING", "CPU", "MEMORY", "DISK",
-                "GPU", "SEEN", "VERSION", "LABELS",
-            ]
-        } else {
-            vec!["ID", "HOSTNAME", "TYPE", "STATUS", "ENGINES", "RUNNING", "CPU", "MEMORY", "SEEN"]
+            columns.push("TYPE");
         }
+        columns.extend(["STATUS", "ENGINES", "RUNNING", "CPU-USED", "MEMORY-USED"]);
+        if layout.wide {
+            columns.extend(["DISK-USED", "GPU-USED"]);
+        }
+        columns.push("SEEN");
+        if layout.wide {
+            columns.extend(["VERSION", "LABELS"]);
+        }
+        columns
     }
 
     fn cells(&self, layout: &Layout) -> Vec<Cell> {
         let id = self.peer_info.id;
         let info = &self.compute_node_info;
-        let all = Resources::from(info.max_capacity);
-        let free = Resources::from(info.available_capacity);
-        let host = self.labels.get("hostname").map_or("-", String::as_str);
         let (status, tone) = status(self);
         // The orchestrator runs no executions.
         let is_compute = self.node_type == NodeType::Compute;
         let amount = |text: String| Cell::plain(if is_compute { text } else { "-".to_owned() });
+        let all = Resources::from(info.max_capacity);
+        let free = Resources::from(info.available_capacity);
+        let used = |of: fn(Resources) -> u64, shown: fn(u64) -> String| {
+            let used = of(all).saturating_sub(of(free));
+            amount(format!("{}/{}", shown(used), shown(of(all))))
+        };
 
         let mut cells = vec![
             Cell::plain(if layout.wide { id.to_string() } else { id.short() }),
-            Cell::plain(host),
-            Cell::plain(self.node_type.as_str()),
+            Cell::plain(name_of(self)),
+        ];
+        if layout.wide {
+            cells.push(Cell::plain(self.node_type.as_str()));
+        }
+        cells.extend([
             Cell::new(status, tone),
             Cell::plain(words(&info.execution_engines, ",")),
             amount(info.running_executions.to_string()),
-            amount(share(Millis(free.cpu_millis), Millis(all.cpu_millis))),
-            amount(share(Bytes(free.memory_bytes), Bytes(all.memory_bytes))),
-        ];
+            used(|of| of.cpu_millis, |millis| Millis(millis).to_string()),
+            used(|of| of.memory_bytes, |bytes| Bytes(bytes).to_string()),
+        ]);
         if layout.wide {
-            cells.push(amount(share(Bytes(free.disk_bytes), Bytes(all.disk_bytes))));
-            cells.push(amount(share(free.gpus, all.gpus)));
+            cells.push(used(|of| of.disk_bytes, |bytes| Bytes(bytes).to_string()));
+            cells.push(used(|of| of.gpus, |gpus| gpus.to_string()));
         }
         cells.push(Cell::age(age_of_text(layout.now, &self.last_heartbeat)));
         if layout.wide {
@@ -92,5 +92,21 @@ impl Listed for Node {
 
     fn name(&self) -> String {
         self.peer_info.id.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::words::{CPU_USED, DISK_USED, GPU_USED, MEMORY_USED};
+
+    use super::*;
+
+    #[test]
+    fn columns_have_the_titles_of_the_pages() {
+        let columns = Node::columns(&Layout::of(crate::output::Format::Wide));
+        for title in [CPU_USED, MEMORY_USED, DISK_USED, GPU_USED] {
+            let column = title.to_uppercase().replace(' ', "-");
+            assert!(columns.contains(&column.as_str()), "{column}");
+        }
     }
 }

@@ -12,12 +12,18 @@ use crate::output::{Cell, Layout, Listed, age};
 /// Shown where nothing was measured.
 const UNKNOWN: &str = "-";
 
-/// A running execution, by what it uses.
+/// A running execution, by what it uses, with the name of its node.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Consumer(pub(crate) Execution);
+pub(crate) struct Consumer {
+    pub(crate) execution: Execution,
+    #[serde(skip)]
+    pub(crate) node: String,
+}
 
 impl Listed for Consumer {
+    const NOUN: &'static str = "running executions";
+
     fn columns(layout: &Layout) -> Vec<&'static str> {
         let mut columns =
             vec!["ID", "NAME", "NODE", "CPU", "CPU%", "MEMORY", "MEM%", "PEAK", "CPU-TIME", "AGE"];
@@ -28,18 +34,15 @@ impl Listed for Consumer {
     }
 
     fn cells(&self, layout: &Layout) -> Vec<Cell> {
-        let Self(execution) = self;
+        let Self { execution, node } = self;
         let usage = execution.usage.unwrap_or_default();
         let held = held(execution);
-        let (id, node) = match layout.wide {
-            true => (execution.id.to_string(), execution.node_id.to_string()),
-            false => (execution.id.short(), execution.node_id.short()),
-        };
+        let id = if layout.wide { execution.id.to_string() } else { execution.id.short() };
         let mut cells = vec![
             Cell::plain(id),
             Cell::plain(&execution.name),
             Cell::plain(node),
-            Cell::plain(format!("{:.2}", usage.cpu)),
+            Cell::plain(millicores(usage.cpu)),
             Cell::plain(share(usage.cpu, held.cpu)),
             Cell::plain(Bytes(usage.memory).to_string()),
             Cell::plain(share(usage.memory as f64, held.memory as f64)),
@@ -56,8 +59,13 @@ impl Listed for Consumer {
     }
 
     fn name(&self) -> String {
-        self.0.id.to_string()
+        self.execution.id.to_string()
     }
+}
+
+/// `490m`: a task that does next to nothing uses more than 0.00 cores.
+fn millicores(cores: f64) -> String {
+    format!("{:.0}m", 1000.0 * cores)
 }
 
 /// What is reserved for the tasks of an execution.
@@ -135,6 +143,12 @@ mod tests {
         {
             assert_eq!(cpu_time(seconds), text);
         }
+    }
+
+    #[test]
+    fn little_cpu_is_not_none() {
+        assert_eq!(millicores(0.0021), "2m");
+        assert_eq!(millicores(12.5), "12500m");
     }
 
     #[test]

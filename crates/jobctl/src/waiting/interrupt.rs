@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::{Waited, until};
 use crate::cli::Goal;
 use crate::output::{Progress, note};
+use crate::prompt::is_yes;
 
 /// The reason in the history of a job that is stopped this way.
 const STOP_REASON: &str = "interrupted at the terminal";
@@ -36,7 +37,7 @@ impl Interrupts {
     }
 }
 
-/// Waits for the job's end or Ctrl-C; `reader` shows the task's output meanwhile.
+/// Waits for the job's end or Ctrl-C; `reader` shows the task's output until then.
 pub(crate) async fn wait_interruptible(
     client: &Client,
     id: JobId,
@@ -115,20 +116,5 @@ async fn confirms_stop(interrupts: &mut Interrupts, id: JobId) -> bool {
             note("");
             false
         }
-    }
-}
-
-fn is_yes(line: &str) -> bool {
-    matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_explicit_yes_stops_a_job() {
-        assert!(is_yes("y\n") && is_yes("YES\n"));
-        assert!(!is_yes("\n") && !is_yes("") && !is_yes("n\n") && !is_yes("yellow\n"));
     }
 }

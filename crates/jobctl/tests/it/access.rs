@@ -95,7 +95,7 @@ async fn a_login_with_the_first_token_pins_the_ca_beside_it_and_keeps_the_servic
     done(&run(&login, &[]).await);
     done(&run(&["whoami"], &[]).await);
 
-    // Without the CA beside the token, nobody is trusted who is not known.
+    // Without the CA next to the token, no unknown service is trusted.
     let copied = service.folder().join("elsewhere.token");
     std::fs::copy(service.folder().join("data/admin.token"), &copied).unwrap();
     let copied = copied.to_str().unwrap();
@@ -167,12 +167,67 @@ async fn tokens_are_created_listed_and_revoked() {
 }
 
 #[tokio::test]
+async fn what_a_revoked_token_made_is_said_and_revoked_on_request() {
+    let (service, admin) = guarded().await;
+    let create = async |by: &str, arguments: &[&str]| {
+        let arguments = [&["token", "create"], arguments].concat();
+        let token = done(&with_token(&service, by, &arguments).await).to_owned();
+        let id = token.split('_').nth(1).expect("an ID").to_owned();
+        (token, id)
+    };
+    let (first, first_id) = create(&admin, &["first", "--role", "admin"]).await;
+    let (second, second_id) = create(&first, &["second", "--role", "admin"]).await;
+    let (third, third_id) = create(&second, &["prometheus", "--role", "monitor"]).await;
+    assert!(third.starts_with("jm1_"), "{third}");
+    let who = with_token(&service, &third, &["whoami"]).await;
+    assert!(done(&who).starts_with("prometheus (monitor of all namespaces"), "{}", who.stdout);
+
+    let revoked = with_token(&service, &admin, &["token", "revoke", &first_id]).await;
+    let text = done(&revoked);
+    let (line, note) = text.split_once('\n').expect("two lines");
+    assert_eq!(line, format!("token {first_id} of 'first' is revoked"));
+    assert!(note.starts_with("tokens that it made stay valid: "), "{note}");
+    for made in [format!("{second_id} of 'second'"), format!("{third_id} of 'prometheus'")] {
+        assert!(note.contains(&made), "{note}");
+    }
+    done(&with_token(&service, &third, &["whoami"]).await);
+    let revoked =
+        with_token(&service, &admin, &["token", "revoke", "--descendants", &second_id]).await;
+    let expected = format!(
+        "token {second_id} of 'second' is revoked\ntoken {third_id} of 'prometheus' is revoked"
+    );
+    assert_eq!(done(&revoked), expected);
+    assert_eq!(with_token(&service, &third, &["whoami"]).await.code, Some(122));
+    let unknown = with_token(&service, &admin, &["token", "revoke", "--subject", "ada"]).await;
+    assert_eq!(unknown.code, Some(122));
+    let both = ["token", "revoke", "--subject", "ada", &second_id];
+    assert_eq!(with_token(&service, &admin, &both).await.code, Some(120));
+}
+
+#[tokio::test]
+async fn a_namespace_says_which_nodes_match() {
+    let service = Service::start().await;
+    let put = ["namespace", "put", "ci", "--nodes", "pool in (a,b),gpu"];
+    let text = done(&service.run(&put).await).to_owned();
+    let (line, note) = text.split_once('\n').expect("two lines");
+    assert_eq!(line, "namespace ci is set");
+    assert!(note.starts_with("no node has labels of an admin that match"), "{note}");
+}
+
+#[tokio::test]
 async fn namespaces_are_created_shown_and_deleted() {
     let service = Service::start().await;
     let put = ["namespace", "put", "small", "--networks", "None", "--publishers", ""];
-    done(&service.run(&put).await);
+    let more = ["--registries", "docker.io", "--no-capabilities"];
+    done(&service.run(&[&put[..], &more].concat()).await);
     let shown = service.run(&["namespace", "describe", "small"]).await;
-    for (label, value) in [("Networks", "None"), ("Publishers", "none"), ("Engines", "all")] {
+    for (label, value) in [
+        ("Networks", "None"),
+        ("Publishers", "none"),
+        ("Engines", "all"),
+        ("Registries", "docker.io"),
+        ("Capabilities", "none"),
+    ] {
         let line = done(&shown).lines().find(|line| line.contains(label)).expect("a line");
         assert!(line.ends_with(value), "{line}");
     }
@@ -192,7 +247,7 @@ async fn namespaces_are_created_shown_and_deleted() {
 async fn the_audit_log_is_listed_and_verified() {
     let (service, admin) = guarded().await;
     let empty = with_token(&service, &admin, &["audit", "verify"]).await;
-    assert_eq!(done(&empty), "the audit log is empty");
+    assert_eq!(done(&empty), "changes: there is no record\nrest: there is no record");
     for name in ["a", "b", "c"] {
         done(&with_token(&service, &admin, &["namespace", "put", name]).await);
     }
@@ -200,16 +255,21 @@ async fn the_audit_log_is_listed_and_verified() {
         with_token(&service, &admin, &["audit", "list", "--operation", "putNamespace"]).await;
     assert_eq!(done(&listed).lines().count(), 4, "{listed}");
     let verified = with_token(&service, &admin, &["audit", "verify"]).await;
-    let line = done(&verified).to_owned();
-    assert!(line.starts_with("records 1 to 3 are intact; 3:"), "{line}");
+    let line = done(&verified).lines().next().expect("the chain of changes").to_owned();
+    assert!(line.starts_with("changes: records 1 to 3 are intact, complete since its"), "{line}");
+    assert!(line.contains("; changes:3:") && verified.stderr.is_empty(), "{verified}");
     let seen = line.rsplit(' ').next().expect("the last record").to_owned();
     done(&with_token(&service, &admin, &["namespace", "put", "d"]).await);
     let expect = ["audit", "verify", "--expect", &seen];
-    assert!(done(&with_token(&service, &admin, &expect).await).starts_with("records 1 to 4"));
+    assert!(
+        done(&with_token(&service, &admin, &expect).await).starts_with("changes: records 1 to 4")
+    );
     let other = format!("3:{}", "0".repeat(64));
     let broken = with_token(&service, &admin, &["audit", "verify", "--expect", &other]).await;
     assert_eq!(broken.code, Some(125));
-    assert!(broken.stderr.contains("record 3 is not the one"), "{}", broken.stderr);
+    assert!(broken.stderr.contains("changes: record 3 is not the one"), "{}", broken.stderr);
+    let rest = with_token(&service, &admin, &["audit", "list", "--chain", "rest"]).await;
+    assert_eq!((done(&rest), rest.stderr.as_str()), ("", "no records\n"), "{rest}");
 }
 
 #[tokio::test]

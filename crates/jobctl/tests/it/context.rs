@@ -1,6 +1,8 @@
 //! `jobctl context …`, and the choice of the service.
 
 use insta::assert_snapshot;
+use orchestrator::Settings;
+use orchestrator::settings::Auth;
 
 use crate::service::{Service, finish, program};
 
@@ -44,4 +46,61 @@ async fn a_configuration_with_an_unknown_key_is_refused() {
     service.write("config.yaml", "contexts: {}\nspeed: fast\n");
     let list = ["list", "--config", "config.yaml"];
     assert_snapshot!(service.run(&list).await.normal());
+}
+
+/// Two services with a CA each, and one without TLS: whichever was signed in to last, and however a
+/// command names a service, it finds the CA and the token of that one.
+#[tokio::test]
+async fn services_with_and_without_a_ca_do_not_get_in_each_others_way() {
+    let guarded = |settings| Settings { auth: Auth::Required, ..settings };
+    let services = [
+        Service::start_with(guarded).await,
+        Service::start_with(guarded).await,
+        Service::start().await,
+    ];
+    let urls = [0, 1].map(|at: usize| services[at].url().replace("http://", "https://"));
+    let urls = [urls[0].clone(), urls[1].clone(), services[2].url().to_owned()];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = async |arguments: &[&str], url: Option<&str>| {
+            let mut command = program(folder.path(), arguments);
+            if let Some(url) = url {
+                command.env("JOBCTL_URL", url);
+            }
+            let ran = finish(command, arguments, "", None).await;
+            assert_eq!(ran.code, Some(0), "{order:?}: {ran}");
+            ran.stdout
+        };
+        for at in order {
+            if at == 2 {
+                run(&["context", "set", "plain", "--url", &urls[2]], None).await;
+                run(&["context", "use", "plain"], None).await;
+            } else {
+                let token = services[at].folder().join("data/admin.token");
+                let token = token.to_str().unwrap();
+                let said = run(&["login", "--url", &urls[at], "--token-file", token], None).await;
+                assert!(said.contains("is the current one now"), "{said}");
+            }
+            // The last one is the current one.
+            let shown = run(&["context", "show", "-o", "json"], None).await;
+            let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+            assert_eq!(
+                (&shown["url"], &shown["signed_in"]),
+                (&urls[at].as_str().into(), &(at != 2).into())
+            );
+            run(&["list"], None).await;
+        }
+        let contexts = run(&["context", "list", "-o", "name"], None).await;
+        assert_eq!(contexts.lines().count(), 3, "{contexts}");
+        for current in contexts.lines() {
+            run(&["context", "use", current], None).await;
+            for url in &urls {
+                run(&["list", "--url", url], None).await;
+                run(&["list"], Some(url)).await;
+            }
+            for other in contexts.lines() {
+                run(&["list", "--context", other], None).await;
+            }
+        }
+    }
 }

@@ -80,3 +80,20 @@ async fn nothing_is_coloured_without_a_terminal() {
     assert_eq!(ran.code, Some(0));
     assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'));
 }
+
+#[tokio::test]
+async fn a_proxy_is_named_and_never_used_for_this_machine() {
+    let service = Service::start().await;
+    let run = async |arguments: &[&str]| {
+        let mut command = service.command(arguments);
+        // Nothing listens there.
+        command.env("http_proxy", "http://user:secret@127.0.0.1:9");
+        finish(command, arguments, "", None).await
+    };
+    let direct = run(&["list"]).await;
+    assert_eq!(direct.code, Some(0), "{direct}");
+    let proxied = run(&["list", "--url", "http://192.0.2.1:1234"]).await;
+    assert_eq!(proxied.code, Some(121));
+    assert!(proxied.stderr.contains("through the proxy http://127.0.0.1:9 of"), "{proxied}");
+    assert!(!proxied.stderr.contains("secret"), "{proxied}");
+}

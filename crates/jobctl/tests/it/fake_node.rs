@@ -58,8 +58,7 @@ impl FakeNode {
     }
 
     /// A node that behaves as the image of a job says: `ok` prints a line and completes, `exit-N`
-    /// fails with exit code N, `publish` completes with a result at the URL of its first parameter,
-    /// `relayed` with one that is sent through the service,
+    /// fails with exit code N, `relayed` completes with a result that it sends through the service,
     /// `forever` runs until it is stopped.
     pub(crate) async fn start(service: &Service, number: u32) -> Self {
         let client = service.client.clone();
@@ -89,6 +88,7 @@ impl FakeNode {
 async fn join(client: &Client, number: u32) -> u64 {
     let zone = if number == 1 { "a" } else { "b" };
     let request = SessionRequest {
+        name: String::new(),
         addrs: vec![format!("/ip4/10.0.0.{number}/tcp/1234")],
         labels: BTreeMap::from([
             ("hostname".to_owned(), hostname(number)),
@@ -107,6 +107,8 @@ async fn join(client: &Client, number: u32) -> u64 {
             git_version: "v0.1.0".to_owned(),
             ..VersionRecord::default()
         },
+        probes: false,
+        process: None,
     };
     client.join(node_id(number), &request).await.expect("the node joins").session
 }
@@ -142,18 +144,17 @@ impl Simulation {
         let mut report = Report::new(id, 0, ComputeState::Undefined);
         match docker.image.as_str() {
             "forever" => return,
-            "ok" => {
+            "ok" | "colours" => {
                 report.compute_state = ComputeState::Completed;
                 report.run_output =
                     Some(RunOutput { stdout: "hello\n".to_owned(), ..RunOutput::default() });
             }
-            "publish" | "relayed" => {
+            "relayed" => {
                 report.compute_state = ComputeState::Completed;
                 report.run_output = Some(RunOutput::default());
-                let url = serde_json::Value::from(docker.parameters[0].clone());
                 report.published_result = Some(PublishedResult {
                     publisher_type: PublisherType::Local,
-                    params: Params::from_iter([("URL".to_owned(), url)]),
+                    params: Params::new(),
                 });
             }
             image => {
@@ -252,6 +253,11 @@ impl Simulation {
 fn output(image: &str) -> (LogStream, String) {
     match image {
         "ok" => (LogStream::Stdout, "hello\n".to_owned()),
+        // A colour, the clipboard, a title, and a screen that is cleared.
+        "colours" => (
+            LogStream::Stdout,
+            "\x1b[31mred\x1b[0m \x1b]52;c;c2VjcmV0\x07\x1b]0;title\x1b\\\x1b[2Jplain\n".to_owned(),
+        ),
         "forever" => (LogStream::Stdout, "tick\n".to_owned()),
         _ => (LogStream::Stderr, "it did not work\n".to_owned()),
     }

@@ -1,10 +1,9 @@
 //! `jobctl get`.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::thread::JoinHandle;
+use std::time::Instant;
 
 use api_types::job::JobStateType;
+use api_types::node::Connection;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use insta::assert_snapshot;
@@ -24,47 +23,9 @@ pub(crate) fn archive() -> Vec<u8> {
     builder.into_inner().expect("memory takes it").finish().expect("memory takes it")
 }
 
-/// Serves the archive, and breaks off in the middle of the first response. Ends after `requests`
-/// requests and returns their heads.
-fn serve(requests: usize) -> (String, JoinHandle<Vec<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback works");
-    let url = format!(
-        "http://{}/api/v1/agent/results/x.tar.gz",
-        listener.local_addr().expect("the loopback works")
-    );
-    let whole = archive();
-    let half = whole.len() / 2;
-    let serving = std::thread::spawn(move || {
-        let mut heads = Vec::new();
-        for request in 0..requests {
-            let (mut stream, _) = listener.accept().expect("the loopback works");
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") {
-                stream.read_exact(&mut byte).expect("the loopback works");
-                head.push(byte[0]);
-            }
-            let (status, rest, sent) = match request {
-                0 => ("200 OK", &whole[..], &whole[..half]),
-                _ => ("206 Partial Content", &whole[half..], &whole[half..]),
-            };
-            let length = rest.len();
-            write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n")
-                .expect("the loopback works");
-            stream.write_all(sent).expect("the loopback works");
-            heads.push(String::from_utf8(head).expect("the loopback works").to_lowercase());
-        }
-        heads
-    });
-    (url, serving)
-}
-
-async fn published(service: &Service, url: &str) -> String {
-    published_by(service, "publish", url).await
-}
-
-async fn published_by(service: &Service, image: &str, url: &str) -> String {
-    let engine = format!("{{Type: docker, Params: {{Image: {image}, Parameters: ['{url}']}}}}");
+/// A job whose node sends the archive through the service, and breaks off in the middle at first.
+async fn published(service: &Service) -> String {
+    let engine = "{Type: docker, Params: {Image: relayed}}";
     let id = service
         .submit(&format!(
             "Type: batch\nTasks: [{{Name: main, Engine: {engine}, Publisher: {{Type: local}}}}]"
@@ -78,42 +39,24 @@ async fn published_by(service: &Service, image: &str, url: &str) -> String {
 async fn results_are_downloaded_and_unpacked_even_if_the_connection_breaks() {
     let service = Service::start().await;
     let _node = FakeNode::start(&service, 1).await;
-    let (url, serving) = serve(2);
-    let id = published(&service, &url).await;
+    let id = published(&service).await;
     assert_snapshot!("get", service.run(&["get", &id, "results"]).await.normal());
     let read = |path: &str| std::fs::read_to_string(service.folder().join(path)).unwrap();
     assert_eq!(read("results/stdout"), "hello\n");
     assert_eq!(read("results/out/data.txt").len(), 100_000);
-    let heads = serving.join().unwrap();
-    let range = format!("\r\nrange: bytes={}-\r\n", archive().len() / 2);
-    assert!(!heads[0].contains("range") && heads[1].contains(&range), "{heads:?}");
     assert_snapshot!("get_again", service.run(&["get", &id, "results"]).await.normal());
-}
-
-/// Nobody listens at the node's own URL.
-#[tokio::test]
-async fn results_come_through_the_service_and_resume_there() {
-    let service = Service::start().await;
-    let _node = FakeNode::start(&service, 1).await;
-    let id = published_by(&service, "relayed", "http://127.0.0.1:9/x.tar.gz").await;
-    let got = service.run(&["get", "--archive", &id]).await;
-    assert_eq!(got.code, Some(0), "{got}");
-    let kept = std::fs::read(service.folder().join(got.stdout.trim())).unwrap();
-    assert_eq!(kept, archive());
 }
 
 #[tokio::test]
 async fn an_archive_can_be_saved_without_unpacking() {
     let service = Service::start().await;
     let _node = FakeNode::start(&service, 1).await;
-    let (url, serving) = serve(2);
-    let id = published(&service, &url).await;
+    let id = published(&service).await;
     let got = service.run(&["get", "--archive", &id]).await;
     assert_eq!(got.code, Some(0), "{got}");
     assert!(got.stdout.starts_with(&format!("{}/e-", &id[..10])), "{got}");
     let kept = std::fs::read(service.folder().join(got.stdout.trim())).unwrap();
     assert_eq!(kept, archive());
-    drop(serving);
 }
 
 #[tokio::test]
@@ -124,4 +67,32 @@ async fn a_job_without_results_is_reported() {
     let id = service.submit(job).await;
     service.until(&id, JobStateType::Completed).await;
     assert_snapshot!(service.run(&["get", &id]).await.normal());
+}
+
+#[tokio::test]
+async fn results_on_a_silent_node_are_said_to_be_there_and_not_waited_for() {
+    // The shortest lease: the node never renews it.
+    let service =
+        Service::start_with(|settings| orchestrator::Settings { node_ttl: 2, ..settings }).await;
+    let node = FakeNode::start(&service, 1).await;
+    let job = "Name: report\nType: batch\nCount: 2\nTasks: [{Name: main, Engine: {Type: docker, \
+               Params: {Image: relayed}}, Publisher: {Type: local}}]";
+    let id = service.submit(job).await;
+    service.until(&id, JobStateType::Completed).await;
+    let begin = Instant::now();
+    while service.client.describe_node(node.id).await.unwrap().connection == Connection::Connected {
+        assert!(begin.elapsed() < crate::service::TIMEOUT, "the node is not silent");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let begin = Instant::now();
+    let got = service.run(&["get", "report"]).await;
+    assert_eq!(got.code, Some(121), "{got}");
+    for index in 0..2 {
+        let line = format!("jobctl: the results of report[{index}] are on alpha, silent for ");
+        assert!(got.stderr.contains(&line), "{got}");
+    }
+    assert!(begin.elapsed().as_millis() < 2000, "{:?}", begin.elapsed());
+    let waited = service.run(&["wait", "report"]).await;
+    assert_eq!(waited.code, Some(0), "{waited}");
+    assert!(waited.stderr.contains("the results of report[1] are on alpha"), "{waited}");
 }

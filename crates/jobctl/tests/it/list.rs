@@ -48,6 +48,7 @@ async fn jobs_are_listed_newest_first() {
     assert_eq!(oldest.stdout, format!("{done}\n{failed}\n{stuck}\n"));
     let before = service.run(&["list", "-A", "-o", "name", "--before", "10m"]).await;
     assert_eq!((before.code, before.stdout.as_str()), (Some(0), ""));
+    assert_eq!(before.stderr, "no jobs\n");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod access;
 mod cluster;
+mod complete;
 mod context;
 mod credential;
 mod dependencies;
@@ -10,8 +11,10 @@ mod errors;
 mod events;
 mod explain;
 mod get;
+mod in_terminal;
 mod list;
 mod logs;
+mod names;
 mod node;
 mod run;
 mod shell;

@@ -134,6 +134,7 @@ pub(crate) fn program(folder: &Path, arguments: &[&str]) -> Command {
         .current_dir(folder)
         .env_clear()
         .envs(environment)
+        .env("TZ", "UTC")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -38,7 +38,9 @@ async fn guarded(issuer: &Issuer, change: impl FnOnce(&mut OidcSettings)) -> Ser
 }
 
 fn member(more: &Value) -> Value {
-    let mut claims = json!({ "sub": "7", "email": "ada@example.org", "groups": ["platform"] });
+    let mut claims = json!({
+        "sub": "7", "email": "ada@example.org", "email_verified": true, "groups": ["platform"],
+    });
     for (name, value) in more.as_object().expect("claims") {
         claims[name] = value.clone();
     }
@@ -113,7 +115,7 @@ async fn somebody_signs_in_with_a_browser() {
     let (code, said) = browse(&service, async |url, http| {
         let redirect = url.split("redirect_uri=").nth(1).unwrap().split('&').next().unwrap();
         let port = redirect.split("%3A").nth(2).unwrap().split("%2F").next().unwrap();
-        // Neither another request nor somebody else's code ends it.
+        // Neither another request nor another person's code ends it.
         for path in ["", "favicon.ico", "callback?code=x&state=y", "callback?error=no"] {
             let other = http.get(format!("http://127.0.0.1:{port}/{path}")).send().await.unwrap();
             assert_eq!(other.status(), 404, "{path}");

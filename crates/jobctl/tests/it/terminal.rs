@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::process::Command;
 
 use crate::service::TIMEOUT;
@@ -25,6 +26,37 @@ impl Terminal {
         let input = program_side.try_clone().expect("a second handle");
         command.stdin(Stdio::from(input)).stderr(Stdio::from(program_side));
         Self::new(master)
+    }
+
+    /// Connects all of the program's standard streams, as a shell does.
+    pub(crate) fn of_all(command: &mut Command) -> Self {
+        let (master, program_side) = pair();
+        let again = || program_side.try_clone().expect("another handle");
+        command.stdin(Stdio::from(again())).stdout(Stdio::from(again()));
+        command.stderr(Stdio::from(program_side)).env("TERM", "xterm");
+        Self::new(master)
+    }
+
+    /// Waits for the end of the program and returns its whole screen, without colours.
+    pub(crate) async fn until_end(mut self, mut command: Command) -> (String, Option<i32>) {
+        let mut child = command.spawn().expect("start the program");
+        // Otherwise this process keeps the program's side open.
+        drop(command);
+        let status = tokio::time::timeout(TIMEOUT, child.wait()).await.expect("in time");
+        let status = status.expect("its status");
+        let begin = Instant::now();
+        // The thread ends with the program's side.
+        loop {
+            match self.shown.try_recv() {
+                Ok(bytes) => self.screen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => break,
+                Err(std::sync::mpsc::TryRecvError::Empty) => {
+                    assert!(begin.elapsed() < TIMEOUT, "the terminal is not closed");
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+            }
+        }
+        (self.screen.replace("\r\n", "\n"), status.code())
     }
 
     /// Connects the program's standard output.
@@ -74,5 +106,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
     let name = ptsname(&master, Vec::new()).expect("its name");
     let program_side =
         open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("open it");
+    let size = Winsize { ws_col: 80, ws_row: 24, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&program_side, size).expect("set its size");
     (master, program_side)
 }

@@ -56,7 +56,9 @@ impl Normal {
         while let Some(character) = rest.chars().next() {
             let taken = self
                 .id(before, rest)
+                .or_else(|| generated_name(before, rest))
                 .or_else(|| moment(rest))
+                .or_else(|| local_time(before, rest))
                 .or_else(|| age(before, rest))
                 .or_else(|| nanoseconds(before, rest));
             let (taken, replaced) =
@@ -95,6 +97,13 @@ impl Normal {
     }
 }
 
+/// Replaces the four characters of its ID in the name of a job of the image `ok`.
+fn generated_name(before: char, rest: &str) -> Option<(usize, String)> {
+    let digits = rest.strip_prefix("ok-")?.get(..4)?;
+    let is_one = !before.is_alphanumeric() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then(|| (7, "ok-0000".to_owned()))
+}
+
 fn moment(rest: &str) -> Option<(usize, String)> {
     let shape = |text: &str, length: usize| {
         text.get(..length).is_some_and(|text| {
@@ -110,6 +119,30 @@ fn moment(rest: &str) -> Option<(usize, String)> {
         () if shape(rest, 20) => Some((20, format!("{}Z", &MOMENT[..19]))),
         () => None,
     }
+}
+
+/// Replaces a local time, of which tests have one zone: `2026-11-21 08:49:26 +00:00`,
+/// `2026-11-21T08:49:26.123+00:00`, `08:49:26`, and `+0.4 s` since another.
+fn local_time(before: char, rest: &str) -> Option<(usize, String)> {
+    const SHAPES: [(&str, &str); 4] = [
+        ("dddd-dd-ddTdd:dd:dd.ddd+00:00", "2026-01-02T03:04:05.678+00:00"),
+        ("dddd-dd-dd dd:dd:dd +00:00", "2026-01-02 03:04:05 +00:00"),
+        ("dd:dd:dd", "03:04:05"),
+        ("+d.d s", "+0.0 s"),
+    ];
+    let fits = |shape: &str| {
+        rest.get(..shape.len()).is_some_and(|text| {
+            text.bytes().zip(shape.bytes()).all(|(is, like)| match like {
+                b'd' => is.is_ascii_digit(),
+                like => is == like,
+            })
+        })
+    };
+    if before.is_ascii_alphanumeric() {
+        return None;
+    }
+    let found = SHAPES.iter().find(|(shape, _)| fits(shape));
+    found.map(|(shape, replaced)| (shape.len(), (*replaced).to_owned()))
 }
 
 /// Replaces `7s` or `12s`; columns of ages are wide enough for both.

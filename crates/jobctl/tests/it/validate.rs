@@ -19,7 +19,7 @@ Tasks:
   InputSources:
   - {Source: {Type: inline, Params: {URL: 'data:,fox'}}, Target: /inputs/fox}
   ResultPaths: [{Name: out, Path: /outputs}]
-  Publisher: {Type: s3, Params: {Bucket: b, Key: k}}
+  Publisher: {Type: s3, Params: {Bucket: b, Key: 'k/{index}'}}
   Resources: {CPU: '1', Memory: 1gb}
   Timeouts: {ExecutionTimeout: 60}
 Colour: blue
@@ -30,7 +30,7 @@ async fn the_normalised_job_and_the_chosen_nodes_are_shown() {
     let service = Service::start().await;
     let _alpha = FakeNode::idle(&service, 1).await;
     let _beta = FakeNode::idle(&service, 2).await;
-    let job = JOB.replace("  Publisher: {Type: s3, Params: {Bucket: b, Key: k}}\n", "");
+    let job = JOB.replace("  Publisher: {Type: s3, Params: {Bucket: b, Key: 'k/{index}'}}\n", "");
     service.write("job.yaml", &job);
     let validated = service.run(&["validate", "job.yaml"]).await;
     assert_snapshot!(validated.normal());
@@ -56,7 +56,7 @@ async fn programs_get_the_ids_of_the_chosen_nodes() {
     let service = Service::start().await;
     let alpha = FakeNode::idle(&service, 1).await;
     let _beta = FakeNode::idle(&service, 2).await;
-    let job = JOB.replace("  Publisher: {Type: s3, Params: {Bucket: b, Key: k}}\n", "");
+    let job = JOB.replace("  Publisher: {Type: s3, Params: {Bucket: b, Key: 'k/{index}'}}\n", "");
     let validated = service.run_with_input(&["validate", "-", "-o", "name"], &job).await;
     assert_eq!(validated.stdout, format!("{}\n", alpha.id));
 }

@@ -7,7 +7,7 @@ use api_types::access::{ALL_NAMESPACES, Role};
 use control_plane::records::{Expected, RecordKind};
 
 use super::credential::Credential;
-use super::token::{StoredToken, TOKEN};
+use super::token::StoredToken;
 use crate::clock;
 use crate::driver::{CallError, Handle};
 use crate::files;
@@ -44,17 +44,14 @@ pub(crate) async fn first_token(
     let has_admin = tokens
         .iter()
         .filter_map(StoredToken::of)
-        // Those of an issuer end by themselves, and nobody may get another.
-        .filter(|token| token.subject.is_none())
+        // Those of an issuer expire, and another may never be issued.
+        .filter(|token| token.person().is_none())
         .any(|token| token.role == Role::Admin && !token.is_over(now));
     if has_admin {
         return Ok(None);
     }
     let credential = Credential::mint();
     let path = data_dir.join(FILE);
-    let text = format!("{}\n", credential.text(TOKEN));
-    files::write(&path, text.as_bytes(), files::SECRET_MODE)
-        .map_err(|source| BootstrapError::File { path: path.clone(), source })?;
     let token = StoredToken {
         name: NAME.to_owned(),
         role: Role::Admin,
@@ -64,8 +61,13 @@ pub(crate) async fn first_token(
         expire_time: None,
         last_use_time: None,
         subject: None,
+        ancestors: Vec::new(),
+        person: None,
         hash: credential.hash(),
     };
+    let text = format!("{}\n", token.text(&credential));
+    files::write(&path, text.as_bytes(), files::SECRET_MODE)
+        .map_err(|source| BootstrapError::File { path: path.clone(), source })?;
     handle.change_records(vec![token.write(&credential.id, Expected::Nothing)]).await?;
     Ok(Some(path))
 }

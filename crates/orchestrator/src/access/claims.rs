@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use api_types::access::{ALL_NAMESPACES, Role};
+use api_types::text::is_control;
 use serde_json::{Map, Value};
 
 use crate::settings::{ClaimValue, RuleSettings};
@@ -16,7 +17,7 @@ const MAX_NAME_CHARS: usize = 100;
 
 const EMAIL: &str = "email";
 
-/// The claims that somebody is named by, the best one first.
+/// The claims that name a person or program, the best one first.
 const NAMES: [&str; 3] = [EMAIL, "preferred_username", "sub"];
 
 /// The role of an identity.
@@ -27,8 +28,16 @@ pub(crate) struct Grant {
     pub(crate) namespaces: Vec<String>,
 }
 
-/// What the rules give to somebody with these claims.
-pub(crate) fn grant(rules: &[RuleSettings], claims: &Map<String, Value>) -> Option<Grant> {
+/// The claims that an issuer has confirmed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Confirmed<'a> {
+    pub(crate) all: &'a Map<String, Value>,
+    /// Whether it verifies every email address, without saying so of each.
+    pub(crate) email_is_verified: bool,
+}
+
+/// What the rules give to a caller with these claims.
+pub(crate) fn grant(rules: &[RuleSettings], claims: Confirmed<'_>) -> Option<Grant> {
     let mut matching = rules.iter().filter(|rule| matches(rule, claims));
     let first = matching.next()?;
     let role = first.role;
@@ -49,33 +58,9 @@ pub(crate) fn compared(rules: &[RuleSettings]) -> BTreeSet<&str> {
     rules.iter().flat_map(|rule| rule.claims.keys().map(String::as_str)).collect()
 }
 
-fn matches(rule: &RuleSettings, claims: &Map<String, Value>) -> bool {
+fn matches(rule: &RuleSettings, claims: Confirmed<'_>) -> bool {
     let mut wanted = rule.claims.iter();
-    wanted.all(|(name, value)| find(claims, name).is_some_and(|found| has(found, value)))
-}
-
-/// A claim by its name, or by a JSON pointer (RFC 6901) if the name begins with a slash. An address that
-/// the issuer has not verified is no claim: anybody may state one.
-fn find<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    if name.trim_start_matches('/') == EMAIL && !has_verified_email(claims) {
-        return None;
-    }
-    let Some(pointer) = name.strip_prefix('/') else { return claims.get(name) };
-    let unescape = |part: &str| part.replace("~1", "/").replace("~0", "~");
-    let (first, rest) = match pointer.split_once('/') {
-        Some((first, _)) => (first, &pointer[first.len()..]),
-        None => (pointer, ""),
-    };
-    claims.get(&unescape(first))?.pointer(rest)
-}
-
-/// Whether the issuer does not say otherwise. Some say it in words.
-fn has_verified_email(claims: &Map<String, Value>) -> bool {
-    match claims.get("email_verified") {
-        None => true,
-        Some(Value::String(word)) => word == "true",
-        Some(verified) => *verified == Value::Bool(true),
-    }
+    wanted.all(|(name, value)| claims.find(name).is_some_and(|found| has(found, value)))
 }
 
 /// Whether the claim is the value, or a list that contains it. A number is no text of its digits.
@@ -94,11 +79,11 @@ fn is(found: &Value, wanted: &ClaimValue) -> bool {
     }
 }
 
-/// As whom people know somebody with these claims: by this claim, or by the best that there is.
-pub(crate) fn name(claims: &Map<String, Value>, claim: &str) -> String {
+/// As whom people know a caller with these claims: by this claim, or by the best that there is.
+pub(crate) fn name(claims: Confirmed<'_>, claim: &str) -> String {
     let text = |claim: &str| {
-        let text = find(claims, claim)?.as_str()?;
-        let text = text.chars().filter(|it| !it.is_control()).take(MAX_NAME_CHARS);
+        let text = claims.find(claim)?.as_str()?;
+        let text = text.chars().filter(|it| !is_control(*it)).take(MAX_NAME_CHARS);
         Some(text.collect::<String>().trim().to_owned()).filter(|text| !text.is_empty())
     };
     if !claim.is_empty()
@@ -107,6 +92,36 @@ pub(crate) fn name(claims: &Map<String, Value>, claim: &str) -> String {
         return name;
     }
     NAMES.into_iter().find_map(text).unwrap_or_else(|| "unnamed".to_owned())
+}
+
+// === impl Confirmed ===
+
+impl<'a> Confirmed<'a> {
+    /// A claim by its name, or by a JSON pointer (RFC 6901) if the name begins with a slash. An address
+    /// that the issuer has not verified is no claim: people can often enter any.
+    fn find(self, name: &str) -> Option<&'a Value> {
+        let (first, rest) = match name.strip_prefix('/') {
+            None => (name.to_owned(), ""),
+            Some(pointer) => {
+                let first = pointer.split('/').next().unwrap_or_default();
+                (first.replace("~1", "/").replace("~0", "~"), &pointer[first.len()..])
+            }
+        };
+        // Of the claim itself, and of whatever a pointer finds in it.
+        if first == EMAIL && !self.has_verified_email() {
+            return None;
+        }
+        self.all.get(&first)?.pointer(rest)
+    }
+
+    /// Some issuers say it in words.
+    fn has_verified_email(self) -> bool {
+        match self.all.get("email_verified") {
+            None => self.email_is_verified,
+            Some(Value::String(word)) => word == "true",
+            Some(verified) => *verified == Value::Bool(true),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +138,10 @@ mod tests {
         RuleSettings { claims, role, namespaces }
     }
 
+    fn of(all: &Map<String, Value>) -> Confirmed<'_> {
+        Confirmed { all, email_is_verified: false }
+    }
+
     fn claims(claims: Value) -> Map<String, Value> {
         let Value::Object(claims) = claims else { panic!("an object") };
         claims
@@ -130,7 +149,7 @@ mod tests {
 
     #[test]
     fn all_claims_of_a_rule_must_match() {
-        let of = |wanted: Value| [rule(&wanted, Role::Viewer, &["a"])];
+        let only = |wanted: Value| [rule(&wanted, Role::Viewer, &["a"])];
         let person = claims(json!({
             "groups": ["platform", "ops"], "level": 3, "email_verified": true, "digits": "3",
             "kubernetes.io": { "namespace": "build", "pods": [{ "name": "p" }] }, "a/b": { "~": 1 },
@@ -154,27 +173,53 @@ mod tests {
             (json!({ "/": "build" }), false),
             (json!({ "absent": "x" }), false),
         ] {
-            assert_eq!(grant(&of(wanted.clone()), &person).is_some(), is_matched, "{wanted}");
+            assert_eq!(grant(&only(wanted.clone()), of(&person)).is_some(), is_matched, "{wanted}");
         }
     }
 
     #[test]
     fn an_address_that_the_issuer_has_not_verified_matches_nothing() {
-        for (verified, is_matched) in [
-            (json!({}), true),
-            (json!({ "email_verified": true }), true),
-            (json!({ "email_verified": "true" }), true),
-            (json!({ "email_verified": false }), false),
-            (json!({ "email_verified": "false" }), false),
-            (json!({ "email_verified": null }), false),
+        // The second is whether it matches where the operator says that all addresses are verified.
+        for (verified, is_matched, is_matched_on_trust) in [
+            (json!({}), false, true),
+            (json!({ "email_verified": true }), true, true),
+            (json!({ "email_verified": "true" }), true, true),
+            (json!({ "email_verified": false }), false, false),
+            (json!({ "email_verified": "false" }), false, false),
+            (json!({ "email_verified": null }), false, false),
+            (json!({ "email_verified": 1 }), false, false),
+            (json!({ "email_verified": ["true"] }), false, false),
         ] {
             let mut person = claims(verified.clone());
-            person.insert("email".to_owned(), json!("ada@example.org"));
-            for claim in ["email", "/email"] {
-                let rules = [rule(&json!({ claim: "ada@example.org" }), Role::Viewer, &["a"])];
-                assert_eq!(grant(&rules, &person).is_some(), is_matched, "{claim} {verified}");
+            // Most issuers send a text; a list leads a pointer to its items.
+            for (email, paths) in [
+                (json!("ada@example.org"), &["email", "/email"][..]),
+                (json!(["ada@example.org"]), &["email", "/email", "/email/0"]),
+                (json!({ "a": "ada@example.org" }), &["/email/a"]),
+            ] {
+                person.insert("email".to_owned(), email);
+                for claim in paths {
+                    let rules = [rule(&json!({ *claim: "ada@example.org" }), Role::Viewer, &["a"])];
+                    let matches = |email_is_verified| {
+                        let claims = Confirmed { all: &person, email_is_verified };
+                        grant(&rules, claims).is_some()
+                    };
+                    assert_eq!(matches(false), is_matched, "{claim} {verified}");
+                    assert_eq!(matches(true), is_matched_on_trust, "{claim} {verified}");
+                }
             }
-            assert_eq!(name(&person, "email") == "ada@example.org", is_matched, "{verified}");
+            person.insert("email".to_owned(), json!("ada@example.org"));
+            for claim in ["email", "/email", ""] {
+                let name = name(of(&person), claim);
+                assert_eq!(name == "ada@example.org", is_matched, "{claim} {verified}");
+            }
+        }
+        // A claim of another name is not the address.
+        let mut person = claims(json!({ "e~mail": "x", "email/0": "x" }));
+        person.insert("emails".to_owned(), json!(["x"]));
+        for claim in ["/e~0mail", "/email~10", "/emails/0"] {
+            let rules = [rule(&json!({ claim: "x" }), Role::Viewer, &["a"])];
+            assert!(grant(&rules, of(&person)).is_some(), "{claim}");
         }
     }
 
@@ -188,7 +233,7 @@ mod tests {
             rule(&json!({ "g": "e" }), Role::Operator, &[]),
         ];
         let of = |groups: Value| {
-            let granted = grant(&rules, &claims(json!({ "g": groups })))?;
+            let granted = grant(&rules, of(&claims(json!({ "g": groups }))))?;
             Some((granted.role, granted.namespaces.join(" ")))
         };
         assert_eq!(of(json!([])), None);
@@ -202,15 +247,18 @@ mod tests {
 
     #[test]
     fn somebody_is_named_by_what_the_issuer_verified() {
-        let all = json!({ "sub": "7f", "email": "ada@example.org", "preferred_username": "ada" });
+        let all = json!({
+            "sub": "7f", "email": "ada@example.org", "email_verified": true,
+            "preferred_username": "ada",
+        });
         let mut person = claims(all);
-        assert_eq!(name(&person, ""), "ada@example.org");
-        assert_eq!(name(&person, "preferred_username"), "ada");
-        assert_eq!(name(&person, "absent"), "ada@example.org");
-        person.insert("email_verified".to_owned(), json!(false));
-        assert_eq!(name(&person, ""), "ada");
+        assert_eq!(name(of(&person), ""), "ada@example.org");
+        assert_eq!(name(of(&person), "preferred_username"), "ada");
+        assert_eq!(name(of(&person), "absent"), "ada@example.org");
+        person.remove("email_verified");
+        assert_eq!(name(of(&person), ""), "ada");
         let long = format!("\u{7}{}", "x".repeat(200));
-        assert_eq!(name(&claims(json!({ "sub": long })), ""), "x".repeat(MAX_NAME_CHARS));
-        assert_eq!(name(&claims(json!({})), ""), "unnamed");
+        assert_eq!(name(of(&claims(json!({ "sub": long }))), ""), "x".repeat(MAX_NAME_CHARS));
+        assert_eq!(name(of(&claims(json!({}))), ""), "unnamed");
     }
 }

@@ -69,7 +69,7 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Bytes that nobody can guess.
+/// Bytes that cannot be guessed.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new()

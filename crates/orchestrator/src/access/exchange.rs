@@ -22,11 +22,11 @@ const MAX_OF_SUBJECT: usize = 200;
 /// The most such tokens in all, a fifth of what the store takes: people can still be given tokens.
 pub(crate) const MAX_IN_ALL: usize = 20_000;
 
-/// Somebody whom an issuer vouches for and a rule gives a role.
+/// A person or program whom an issuer vouches for and a rule gives a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Person {
     pub(crate) name: String,
-    /// The issuer and its name for the person, which it gives to nobody else.
+    /// The issuer and its name for the person, which it gives to no one else.
     pub(crate) subject: String,
     /// The same for people to read.
     pub(crate) vouched_by: String,
@@ -63,7 +63,7 @@ pub(crate) struct Minted {
 pub(crate) enum Secret {
     /// The caller gets it.
     Given,
-    /// Nobody does: a browser gets a session instead.
+    /// No one does: a browser gets a session instead.
     Dropped,
 }
 
@@ -138,6 +138,8 @@ pub(crate) fn mint(
         expire_time: Some(now + LIFETIME),
         last_use_time: None,
         subject: Some(person.subject.clone()),
+        ancestors: Vec::new(),
+        person: None,
         hash: match secret {
             Secret::Given => credential.hash(),
             Secret::Dropped => String::new(),
@@ -153,7 +155,7 @@ mod tests {
     use control_plane::records::RecordRow;
 
     use super::*;
-    use crate::access::token::{TOKEN, verify};
+    use crate::access::token::verify;
 
     fn person(subject: &str) -> Person {
         Person {
@@ -177,9 +179,9 @@ mod tests {
     fn a_secret_that_nobody_has_is_no_credential() {
         let records = Published::default();
         for (secret, is_valid) in [(Secret::Given, true), (Secret::Dropped, false)] {
-            let Minted { credential, writes, .. } = minted(&records, "ada", secret, 0);
+            let Minted { credential, token, writes } = minted(&records, "ada", secret, 0);
             publish(&records, writes);
-            let verified = verify(&records, &credential.text(TOKEN), Timestamp(1));
+            let verified = verify(&records, &token.text(&credential), Timestamp(1));
             assert_eq!(verified.is_ok(), is_valid, "{secret:?}");
         }
     }

@@ -1,6 +1,6 @@
 //! Join tokens as they are stored, and how they are verified.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::joining::{JoinToken, NodeToken};
 use api_types::quantity::Capacity;
@@ -17,6 +17,12 @@ use crate::records::Published;
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct StoredJoinToken {
     pub(crate) labels: BTreeMap<String, String>,
+    /// As [`StoredIdentity::admin_labels`](super::node::StoredIdentity).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) admin_labels: Option<BTreeSet<String>>,
+    /// Of the node that joins with it; empty if it may choose one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) name: String,
     /// The only node that may join with it.
     #[serde(rename = "NodeID", default, skip_serializing_if = "Option::is_none")]
     pub(crate) node_id: Option<NodeId>,
@@ -47,7 +53,9 @@ impl StoredJoinToken {
     pub(crate) fn wire(&self, id: &str) -> NodeToken {
         NodeToken {
             id: id.to_owned(),
+            name: self.name.clone(),
             labels: self.labels.clone(),
+            admin_labels: self.admin_labels.iter().flatten().cloned().collect(),
             node_id: self.node_id,
             max_capacity: self.max_capacity,
             uses_left: self.uses_left,
@@ -94,7 +102,7 @@ pub(crate) fn verify(
     Ok((record, token))
 }
 
-/// Tokens with which nobody can join any more; one that is used up stays until it expires, because
+/// Tokens with which no node can join any more; one that is used up stays until it expires, because
 /// a node whose answer was lost asks again.
 pub(crate) fn outdated(records: &Published, now: Timestamp) -> Vec<RecordWrite> {
     let is_over =
@@ -113,7 +121,9 @@ mod tests {
     fn a_token_is_valid_until_it_expires_and_only_with_its_secret() {
         let (records, credential) = (Published::default(), Credential::mint());
         let token = StoredJoinToken {
+            name: String::new(),
             labels: BTreeMap::new(),
+            admin_labels: None,
             node_id: None,
             max_capacity: None,
             uses_left: 0,

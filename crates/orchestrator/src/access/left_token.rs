@@ -3,6 +3,7 @@
 //! The file always has a token for one node. Once it is used, or half of its life is over, the next
 //! one takes its place, so several agents can be started with the same file.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,7 +52,9 @@ pub(crate) async fn leave(
     }
     let (credential, asked) = (Credential::mint(), CreateNodeToken::default());
     let token = StoredJoinToken {
+        name: asked.name,
         labels: asked.labels,
+        admin_labels: Some(BTreeSet::new()),
         node_id: None,
         max_capacity: None,
         uses_left: asked.uses,

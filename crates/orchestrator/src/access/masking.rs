@@ -1,5 +1,5 @@
 //! What a viewer is shown of a job, an execution and a node: each field is named here, so that a new
-//! one does not compile before somebody has decided who sees it.
+//! one does not compile until its visibility is decided.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use api_types::engine::{EngineSpec, Params, PublisherSpec};
 use api_types::execution::{Execution, PublishedResult, RunOutput};
 use api_types::job::{JobSpec, NetworkSpec, Task};
 use api_types::node::{Node, NodeHealth};
+use api_types::reason::ReasonGroup;
 use api_types::source::{InputSource, SourceSpec};
 
 /// The only key of an engine's params that viewers see.
@@ -80,11 +81,30 @@ pub(crate) fn execution(execution: Execution) -> Execution {
     }
 }
 
+/// Why nodes do not take an execution, without the constraint that they do not meet.
+pub(crate) fn reason(group: ReasonGroup) -> ReasonGroup {
+    let mut shown = ReasonGroup {
+        reason: group.reason,
+        nodes: group.nodes,
+        node_ids: group.node_ids,
+        message: String::new(),
+        asked: group.asked,
+        largest: group.largest,
+        free: group.free,
+        key: group.key,
+        wanted: None,
+        found: group.found,
+    };
+    shown.message = shown.sentence();
+    shown
+}
+
 /// A node without the text of failures, which can name images and inputs of any namespace.
 pub(crate) fn node(node: Node) -> Node {
     let NodeHealth { state, reason: _, since, next_try } = node.health;
     Node {
         peer_info: node.peer_info,
+        name: node.name,
         node_type: node.node_type,
         labels: node.labels,
         compute_node_info: node.compute_node_info,
@@ -93,6 +113,7 @@ pub(crate) fn node(node: Node) -> Node {
         connection: node.connection,
         eligibility: node.eligibility,
         health: NodeHealth { state, reason: String::new(), since, next_try },
+        refused_agent: node.refused_agent,
         reserved_since: node.reserved_since,
         last_heartbeat: node.last_heartbeat,
     }

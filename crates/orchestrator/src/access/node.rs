@@ -3,13 +3,14 @@
 //! A certificate says who its holder is. Whether that key may still act for the node is a record
 //! here: without it, the certificate opens nothing, however long it lasts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::node::{OPERATOR_LABEL, set_operator_labels};
+use api_types::node::{ADMIN_LABEL, GivenLabels, OPERATOR_LABEL, set_given_labels};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::{Capacity, Resources};
+use api_types::text::is_control;
 use api_types::{Code, KeyDigest, NodeId, Timestamp};
 use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
 use pki::Peer;
@@ -22,6 +23,10 @@ use crate::records::Published;
 const MAX_LABELS: usize = 64;
 const MAX_LABEL_BYTES: usize = 512;
 
+/// Begins the keys of records about keys that were rejected, where those of identities have the
+/// node's ID; see [`rejection`](super::rejection).
+pub(super) const REJECTED: &str = "rejected ";
+
 /// A key that may act for a node, as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -29,8 +34,15 @@ pub(crate) struct StoredIdentity {
     /// Of the join token that it came with.
     #[serde(rename = "TokenID")]
     pub(crate) token_id: String,
+    /// The name that the operator gave it; empty if it may choose one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) name: String,
     /// Labels that the node cannot change.
     pub(crate) labels: BTreeMap<String, String>,
+    /// The keys of those that an admin gave; an operator gave the others. None in a record of an
+    /// earlier version until [`labels::assign_roles`](super::labels::assign_roles) has seen it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) admin_labels: Option<BTreeSet<String>>,
     /// What it may offer at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_capacity: Option<Capacity>,
@@ -65,7 +77,9 @@ pub(crate) enum NodeRefusal {
     TooOld(NodeId),
     #[error("the certificate belongs to node {own}, but the request is about '{asked}'")]
     OtherNode { own: NodeId, asked: String },
-    #[error("the join token is not valid, or is no longer valid")]
+    #[error("the key of this node was rejected together with node {0}")]
+    RejectedKey(NodeId),
+    #[error("the join token is not valid")]
     UnknownToken,
     #[error("the join token has expired")]
     ExpiredToken,
@@ -95,10 +109,19 @@ impl StoredIdentity {
         RecordWrite::json(key, expected, self)
     }
 
-    /// What the node says of itself, with what the operator says of it: its labels win, and its
-    /// bound of the capacity holds.
+    /// The labels that people gave it. Until it is known who gave a label, an operator may have.
+    pub(crate) fn given(&self) -> GivenLabels {
+        let of_admin = self.admin_labels.clone().unwrap_or_default();
+        GivenLabels { labels: self.labels.clone(), of_admin }
+    }
+
+    /// What the node says of itself, with what the operator says of it: its name and labels win,
+    /// and its bound of the capacity holds.
     pub(crate) fn amend(&self, request: &mut SessionRequest) {
-        set_operator_labels(&mut request.labels, &self.labels);
+        if !self.name.is_empty() {
+            request.name.clone_from(&self.name);
+        }
+        set_given_labels(&mut request.labels, &self.given());
         let Some(bound) = self.max_capacity.map(Resources::from) else { return };
         let info = &mut request.compute_node_info;
         for offered in
@@ -122,13 +145,25 @@ pub(crate) fn wrong_labels(labels: &BTreeMap<String, String>) -> Option<String> 
             "'{key}': must have a key, and not be longer than {MAX_LABEL_BYTES} bytes together"
         ));
     }
-    let (key, _) = labels.iter().find(|(key, _)| key.starts_with(OPERATOR_LABEL))?;
-    Some(format!("'{key}': the service itself adds '{OPERATOR_LABEL}'"))
+    let unseen =
+        labels.iter().find(|(key, value)| key.contains(is_control) || value.contains(is_control));
+    if let Some((key, _)) = unseen {
+        return Some(format!("'{key}': neither key nor value may contain control characters"));
+    }
+    labels.keys().find_map(|key| {
+        let prefix = reserved_prefix(key)?;
+        Some(format!("'{key}': the service itself adds '{prefix}'"))
+    })
 }
 
-/// Removes what a node claims an operator had given it.
+/// The prefix of a key that only the service may use.
+fn reserved_prefix(key: &str) -> Option<&'static str> {
+    [OPERATOR_LABEL, ADMIN_LABEL].into_iter().find(|prefix| key.starts_with(prefix))
+}
+
+/// Removes what a node claims an operator or admin had given it.
 pub(crate) fn without_claims(request: &mut SessionRequest) {
-    request.labels.retain(|key, _| !key.starts_with(OPERATOR_LABEL));
+    request.labels.retain(|key, _| reserved_prefix(key).is_none());
 }
 
 /// At most the bound of each resource that has one.
@@ -140,6 +175,11 @@ fn within(offered: Resources, bound: Resources) -> Resources {
         disk_bytes: least(offered.disk_bytes, bound.disk_bytes),
         gpus: least(offered.gpus, bound.gpus),
     }
+}
+
+/// Whether the record is not about a key that may act for a node, but about one that was rejected.
+pub(super) fn is_rejection(record: &Record) -> bool {
+    record.key.key.starts_with(REJECTED)
 }
 
 /// The records of the keys of this node.
@@ -176,7 +216,7 @@ pub(crate) struct Renewable<'a> {
 // === impl Renewable ===
 
 impl Renewable<'_> {
-    fn permits(&self, node: NodeId, end: Timestamp, now: Timestamp) -> bool {
+    pub(super) fn permits(&self, node: NodeId, end: Timestamp, now: Timestamp) -> bool {
         end >= now || now.since(end) <= self.time || (self.remembered)(node)
     }
 }
@@ -192,7 +232,8 @@ pub(crate) fn outdated(
         let known = node.zip(StoredIdentity::of(record));
         known.is_none_or(|(node, it)| !renewable.permits(node, it.expire_time, now))
     };
-    let all = records.of_kind(RecordKind::NodeIdentity).into_iter().filter(is_over);
+    let all = records.of_kind(RecordKind::NodeIdentity).into_iter();
+    let all = all.filter(|record| !is_rejection(record) && is_over(record));
     all.map(Record::removal).collect()
 }
 
@@ -228,6 +269,7 @@ impl NodeRefusal {
             | Self::Revoked(_)
             | Self::TooOld(_)
             | Self::OtherNode { .. }
+            | Self::RejectedKey(_)
             | Self::UnknownToken
             | Self::ExpiredToken
             | Self::UsedToken => Code::Forbidden,
@@ -240,6 +282,11 @@ impl NodeRefusal {
             Self::Revoked(node) | Self::TooOld(node) | Self::BoundNode(node) => {
                 format!("join again with a token made by `jobctl node token --for {node}`")
             }
+            Self::RejectedKey(node) => format!(
+                "if the machine is good again, approve the node, move identity.json in the data \
+                 directory of its agent away, and have it join with a token made by \
+                 `jobctl node token --for {node}`"
+            ),
             Self::Expired(node) => {
                 format!("renew it with POST /api/v1/orchestrator/nodes/{node}/certificate")
             }

@@ -4,7 +4,7 @@
 //! document and compares the responses with it.
 
 use api_types::access::Role;
-use api_types::routes;
+use api_types::{requester, routes};
 use http::Method;
 
 use super::Needs;
@@ -12,6 +12,7 @@ use super::Needs;
 const VIEWER: Needs = Needs::Role(Role::Viewer);
 const SUBMITTER: Needs = Needs::Role(Role::Submitter);
 const OWNER: Needs = Needs::Role(Role::Owner);
+const MONITOR: Needs = Needs::Role(Role::Monitor);
 const OPERATOR: Needs = Needs::Role(Role::Operator);
 const ADMIN: Needs = Needs::Role(Role::Admin);
 
@@ -30,14 +31,18 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::EXECUTIONS, Method::GET, "listLiveExecutions", VIEWER),
     (routes::EXECUTION, Method::GET, "describeExecution", VIEWER),
     (routes::USAGE, Method::GET, "listUsage", VIEWER),
+    (routes::EXECUTION_USAGE, Method::GET, "describeExecutionUsage", VIEWER),
+    (routes::JOB_USAGE, Method::GET, "describeJobUsage", VIEWER),
     (routes::EXECUTION_RESULTS, Method::GET, "readExecutionResults", SUBMITTER),
     (routes::EVENTS, Method::GET, "streamEvents", VIEWER),
     (routes::CHANGES, Method::GET, "streamChanges", VIEWER),
-    (routes::CLUSTER, Method::GET, "describeCluster", Needs::Credentials),
-    (routes::CLUSTER_LOAD, Method::GET, "readClusterLoad", Needs::Credentials),
-    (routes::NODES, Method::GET, "listNodes", Needs::Credentials),
-    (routes::NODE, Method::GET, "describeNode", Needs::Credentials),
-    (routes::NODE_HISTORY, Method::GET, "listNodeHistory", Needs::Credentials),
+    (routes::CLUSTER, Method::GET, "describeCluster", Needs::User),
+    (routes::CLUSTER_LOAD, Method::GET, "readClusterLoad", Needs::User),
+    (routes::SEARCH, Method::GET, "search", VIEWER),
+    (routes::NODES, Method::GET, "listNodes", Needs::User),
+    (routes::NODE, Method::GET, "describeNode", Needs::User),
+    (routes::NODE_HISTORY, Method::GET, "listNodeHistory", Needs::User),
+    (routes::NODE_USAGE, Method::GET, "describeNodeUsage", Needs::User),
     (routes::NODE, Method::PUT, "actOnNode", OPERATOR),
     (routes::NODE, Method::DELETE, "forgetNode", OPERATOR),
     (routes::NODE_LABELS, Method::PUT, "labelNode", OPERATOR),
@@ -56,7 +61,8 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::NODE_TOKEN, Method::DELETE, "revokeNodeToken", OPERATOR),
     (routes::TOKENS, Method::GET, "listTokens", OWNER),
     (routes::TOKENS, Method::POST, "createToken", OWNER),
-    (routes::TOKEN, Method::DELETE, "revokeToken", Needs::Credentials),
+    (routes::TOKENS, Method::DELETE, "revokeTokens", ADMIN),
+    (routes::TOKEN, Method::DELETE, "revokeToken", Needs::User),
     (routes::SECRETS, Method::GET, "listSecrets", SUBMITTER),
     (routes::SECRET, Method::GET, "describeSecret", SUBMITTER),
     (routes::SECRET, Method::PUT, "putSecret", OWNER),
@@ -68,30 +74,26 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::KEYS, Method::GET, "listKeys", ADMIN),
     (routes::KEYS, Method::POST, "rotateKey", ADMIN),
     (routes::AUDIT, Method::GET, "listAudit", ADMIN),
-    (routes::NAMESPACES, Method::GET, "listNamespaces", Needs::Credentials),
+    (routes::NAMESPACES, Method::GET, "listNamespaces", Needs::User),
     (routes::NAMESPACE, Method::GET, "describeNamespace", VIEWER),
     (routes::NAMESPACE, Method::PUT, "putNamespace", ADMIN),
     (routes::NAMESPACE, Method::DELETE, "deleteNamespace", ADMIN),
     (routes::IDENTITY, Method::GET, "describeIdentity", Needs::Credentials),
     (routes::AUTH_SESSION, Method::POST, "signIn", Needs::Nothing),
-    (routes::AUTH_SESSION, Method::DELETE, "signOut", Needs::Credentials),
+    (routes::AUTH_SESSION, Method::DELETE, "signOut", Needs::User),
     (routes::AUTH_METHODS, Method::GET, "describeSignIn", Needs::Nothing),
     // The ID token is in the body.
     (routes::AUTH_EXCHANGE, Method::POST, "exchangeIdToken", Needs::Nothing),
     (routes::AUTH_LOGIN, Method::GET, "beginSignIn", Needs::Nothing),
     (routes::AUTH_CALLBACK, Method::GET, "finishSignIn", Needs::Nothing),
-    (routes::AGENT_NODE, Method::GET, "describeOwnNode", Needs::Credentials),
+    (routes::AGENT_NODE, Method::GET, "describeOwnNode", Needs::User),
     (routes::ALIVE, Method::GET, "isAlive", Needs::Nothing),
     (routes::VERSION, Method::GET, "describeVersion", Needs::Nothing),
     (routes::LIVEZ, Method::GET, "isLive", Needs::Nothing),
     (routes::READYZ, Method::GET, "isReady", Needs::Nothing),
-    (routes::METRICS, Method::GET, "scrapeMetrics", OPERATOR),
-    (routes::OPENAPI, Method::GET, "describeApi", Needs::Credentials),
+    (routes::METRICS, Method::GET, "scrapeMetrics", MONITOR),
+    (routes::OPENAPI, Method::GET, "describeApi", Needs::User),
 ];
-
-/// The paths of the group of operations that this API replaced: each answers 410.
-pub(crate) const REPLACED: [&str; 3] =
-    ["/api/v1/requester", routes::REQUESTER, "/api/v1/requester/{*rest}"];
 
 /// What the operations of one path need.
 pub(crate) struct Rules {
@@ -119,7 +121,7 @@ pub(crate) fn rules(pattern: &str, methods: &[&Method]) -> Option<Rules> {
     };
     // Of what was replaced, all that is there is the name of the operation to use. What no operation
     // has is refused as such, to callers who are known.
-    let is_replaced = REPLACED.contains(&pattern);
+    let is_replaced = requester::PATTERNS.contains(&pattern);
     let otherwise = if is_replaced { Needs::Nothing } else { Needs::Credentials };
     Some(Rules { each: methods.iter().map(row).collect::<Option<_>>()?, otherwise })
 }
@@ -154,7 +156,7 @@ mod tests {
         let jobs = rules(routes::JOBS, &[&Method::GET, &Method::PUT]).unwrap();
         assert_eq!(jobs.rule(&Method::PATCH).needs, Needs::Credentials);
         assert_eq!(jobs.rule(&Method::HEAD).needs, VIEWER);
-        for pattern in REPLACED {
+        for pattern in requester::PATTERNS {
             let needs = rules(pattern, &[]).unwrap().rule(&Method::PUT).needs;
             assert_eq!(needs, Needs::Nothing, "{pattern}");
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use api_types::Timestamp;
-use api_types::access::{self, ALL_NAMESPACES, Role};
+use api_types::access::{self, ALL_NAMESPACES, MONITOR_TOKEN, Role};
+use api_types::text::is_control;
 use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
 use control_plane::store::Namespaces;
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,8 @@ use super::credential::Credential;
 use super::{Caller, Who};
 use crate::records::Published;
 
-/// The kind of a token, in its text.
-pub(crate) const TOKEN: &str = "jt1";
+/// The kind of a token, in its text. Those of monitors are [`MONITOR_TOKEN`]s.
+const TOKEN: &str = "jt1";
 
 /// The kind of a session, in its text.
 pub(crate) const SESSION: &str = "js1";
@@ -34,6 +35,12 @@ pub(crate) struct StoredToken {
     /// Whom an issuer vouched for, if the token was given for an ID token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<String>,
+    /// The IDs of the token that made it, of the one that made that, and so on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ancestors: Vec<String>,
+    /// The subject of the token with which its lineage began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) person: Option<String>,
     /// Empty if the secret was discarded because a browser has a session instead.
     pub(crate) hash: String,
 }
@@ -80,6 +87,16 @@ impl StoredToken {
         RecordWrite::json(Self::key(id), expected, self)
     }
 
+    /// The whole token, for its holder.
+    pub(crate) fn text(&self, credential: &Credential) -> String {
+        credential.text(kind_of(self.role))
+    }
+
+    /// The person whose token it is, or descends from.
+    pub(crate) fn person(&self) -> Option<&str> {
+        self.subject.as_deref().or(self.person.as_deref())
+    }
+
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
         self.expire_time.is_some_and(|end| end <= now)
     }
@@ -92,6 +109,7 @@ impl StoredToken {
             role: self.role,
             namespaces: self.namespaces.clone(),
             created_by: self.created_by.clone(),
+            subject: self.person().map(shown_subject).unwrap_or_default(),
             create_time: self.create_time.rfc3339_seconds(),
             expire_time: shown(self.expire_time),
             last_use_time: shown(self.last_use_time),
@@ -116,11 +134,30 @@ impl StoredSession {
     }
 }
 
+/// The kind of the tokens of a role. A token presented as another kind is none: otherwise the prefix
+/// by which agents refuse tokens would say nothing.
+const fn kind_of(role: Role) -> &'static str {
+    match role {
+        Role::Monitor => MONITOR_TOKEN,
+        Role::Viewer | Role::Submitter | Role::Owner | Role::Operator | Role::Admin => TOKEN,
+    }
+}
+
+/// Whether the text is meant as a token of this service.
+pub(crate) fn is_token(text: &str) -> bool {
+    text.starts_with(TOKEN) || text.starts_with(MONITOR_TOKEN)
+}
+
 pub(crate) fn namespaces(names: &[String]) -> Namespaces {
     match names {
         [one] if one == ALL_NAMESPACES => Namespaces::All,
         names => Namespaces::Only(names.iter().cloned().collect()),
     }
+}
+
+/// An issuer's name for a person is shown as people can type it.
+fn shown_subject(subject: &str) -> String {
+    subject.chars().filter(|it| !is_control(*it)).collect()
 }
 
 /// Empty for never.
@@ -130,9 +167,12 @@ pub(crate) fn shown(time: Option<Timestamp>) -> String {
 
 /// The caller who presents the text of a token.
 pub(crate) fn verify(records: &Published, text: &str, now: Timestamp) -> Result<Verified, Invalid> {
-    let presented = Credential::parse(TOKEN, text).ok_or(Invalid::Unknown)?;
+    let (kind, presented) = [TOKEN, MONITOR_TOKEN]
+        .into_iter()
+        .find_map(|kind| Some((kind, Credential::parse(kind, text)?)))
+        .ok_or(Invalid::Unknown)?;
     let token = find_token(records, &presented.id).ok_or(Invalid::Unknown)?;
-    if !presented.matches(&token.hash) {
+    if kind != kind_of(token.role) || !presented.matches(&token.hash) {
         return Err(Invalid::Unknown);
     }
     valid(&presented.id, &token, now)
@@ -198,6 +238,8 @@ mod tests {
             expire_time,
             last_use_time: None,
             subject: None,
+            ancestors: Vec::new(),
+            person: None,
             hash,
         }
     }
@@ -223,6 +265,21 @@ mod tests {
             RecordWrite { value: None, ..stored.write(&secret.id, Expected::Nothing) },
         );
         assert_eq!(verify(&records, &text, Timestamp(9)).unwrap_err(), Invalid::Unknown);
+    }
+
+    #[test]
+    fn a_token_counts_only_as_the_kind_of_its_role() {
+        let records = Published::default();
+        for role in Role::ALL {
+            let secret = Credential::mint();
+            let stored = StoredToken { role: *role, ..token(secret.hash(), None) };
+            publish(&records, stored.write(&secret.id, Expected::Nothing));
+            for kind in [TOKEN, MONITOR_TOKEN] {
+                let is_valid = verify(&records, &secret.text(kind), Timestamp(1)).is_ok();
+                assert_eq!(is_valid, secret.text(kind) == stored.text(&secret), "{role} {kind}");
+            }
+            assert_eq!(stored.text(&secret).starts_with("jm1_"), *role == Role::Monitor);
+        }
     }
 
     #[test]

@@ -5,19 +5,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api_types::Timestamp;
+use api_types::audit::AuditOutcome;
+use control_plane::audit::AuditEntry;
 use control_plane::records::{RecordKind, RecordWrite};
+use futures_util::{StreamExt, stream};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::denials::{Collected, Denials};
 use super::token::{StoredSession, StoredToken};
-use super::{join_token, node};
+use super::{join_token, labels, node, rejection};
 use crate::clock;
 use crate::driver::Handle;
+use crate::repeats::Collected;
 use crate::view::View;
 
 /// How often last uses are stored and expired records removed. A last use is known to the minute.
 const PERIOD: Duration = Duration::from_secs(60);
+
+/// Entries that share commits.
+const TOGETHER: usize = 64;
 
 /// Expired tokens that stay, those that ended last: their owners find out why they are refused. A
 /// number and no age, so that a wall clock far ahead removes none of a usual installation.
@@ -49,7 +55,6 @@ pub(crate) async fn run(
     handle: Handle,
     view: Arc<View>,
     uses: Arc<LastUses>,
-    denials: Arc<Denials>,
     renewable_for: Option<Duration>,
     stopping: CancellationToken,
 ) {
@@ -58,21 +63,32 @@ pub(crate) async fn run(
     let mut is_settled = false;
     loop {
         // Once more when the service stops: what was collected until then is not lost.
-        let goes_on = stopping.run_until_cancelled(ticks.tick()).await.is_some();
-        tell(&handle, denials.take()).await;
+        let goes_on = loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => break false,
+                first = handle.repeats().first() => record(&handle, first).await,
+                _ = ticks.tick() => break true,
+            }
+        };
+        tell(&handle, handle.repeats().take()).await;
         let now = clock::now();
         let mut writes = due(&view, &uses.take(), now);
         if let Some(time) = renewable_for {
             let renewable = node::Renewable { time, remembered: &|node| view.node(node).is_some() };
             writes.extend(join_token::outdated(view.records(), now));
-            // Not at once: the scheduler may not have said yet which nodes it remembers.
+            // Not immediately: the scheduler may not have said yet which nodes it remembers.
             if is_settled {
                 writes.extend(node::outdated(view.records(), now, &renewable));
+                writes.extend(rejection::outdated(view.records(), now, &renewable));
             }
             is_settled = view.records().are_known();
         }
+        if let Err(error) = labels::assign_roles(&handle, &view).await {
+            tracing::debug!(%error, "it was not recorded yet who gave labels to nodes");
+        }
         for write in writes {
-            // One by one: a token that was revoked meanwhile holds up no other.
+            // One by one: a token that was just revoked holds up no other.
             if let Err(error) = handle.change_records(vec![write]).await {
                 tracing::debug!(%error, "the record of a credential was not brought up to date");
             }
@@ -88,19 +104,26 @@ async fn tell(handle: &Handle, denied: Collected) {
     for (address, count) in denied.unknown {
         tracing::info!(%address, count, "requests without valid credentials were refused");
     }
-    for entry in denied.known.into_values() {
-        tracing::info!(
-            user = entry.user,
-            address = entry.address,
-            operation = entry.operation,
-            count = entry.count,
-            "refused requests that the caller's role does not allow"
-        );
-        // No record changes: the entry alone is committed.
-        if let Err(error) = handle.on_behalf(Some(entry)).change_records(Vec::new()).await {
-            tracing::warn!(%error, "cannot write a denial to the audit log");
+    record(handle, denied.known).await;
+}
+
+/// Writes entries to the audit log that belong to no other change.
+async fn record(handle: &Handle, entries: Vec<AuditEntry>) {
+    let writing = stream::iter(entries).for_each_concurrent(TOGETHER, |entry| async move {
+        if entry.outcome == AuditOutcome::Denied {
+            tracing::info!(
+                user = entry.user,
+                address = entry.address,
+                operation = entry.operation,
+                count = entry.count,
+                "refused requests that the caller's role does not allow"
+            );
         }
-    }
+        if let Err(error) = handle.audit(entry).await {
+            tracing::warn!(%error, "cannot write a record of the audit log");
+        }
+    });
+    writing.await;
 }
 
 /// What is to be written now.
@@ -153,6 +176,8 @@ mod tests {
             expire_time,
             last_use_time: None,
             subject: None,
+            ancestors: Vec::new(),
+            person: None,
             hash: String::new(),
         };
         let of_issuer = |end| StoredToken {

@@ -1,10 +1,12 @@
-//! The load of the last day: a ring of samples, and what a chart is made of.
+//! The load of the last hour: a ring of samples, and what a chart is made of. The store has a week,
+//! with a row for every two minutes.
 
 use std::collections::VecDeque;
 
 use api_types::Timestamp;
 use api_types::cluster::{ClusterLoad, LoadSample};
 use api_types::quantity::{Capacity, Resources};
+use control_plane::store::LoadRow;
 
 use super::Fleet;
 use crate::metrics::Counts;
@@ -12,8 +14,11 @@ use crate::metrics::Counts;
 /// Seconds between two samples.
 pub(super) const SAMPLE_SECONDS: u64 = 10;
 
-/// Samples kept: those of a day, in about half a megabyte. Beyond it the oldest goes.
-const KEPT: usize = 24 * 360;
+/// Samples kept: those of an hour. Beyond it the oldest goes.
+const KEPT: usize = 360;
+
+/// Samples that make a row of the store: two minutes.
+pub(super) const SAMPLES_PER_ROW: u64 = 12;
 
 /// Steps that a chart has if its reader names none: enough for the pixels of a wide screen.
 const USUAL_STEPS: u64 = 360;
@@ -90,14 +95,38 @@ impl Ring {
         });
     }
 
-    /// The samples from this time on, one for each step, in seconds.
-    pub(super) fn load(&self, since: Timestamp, now: Timestamp, step: Option<u64>) -> ClusterLoad {
-        let oldest = self.samples.front().map_or(now, |sample| sample.time);
+    /// When the oldest sample was taken; none if there is none.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        self.samples.front().map(|sample| sample.time)
+    }
+
+    /// The last samples as one, for the store; none before there are as many.
+    pub(super) fn row(&self) -> Option<LoadRow> {
+        let count = usize::try_from(SAMPLES_PER_ROW).unwrap_or(usize::MAX);
+        let first = self.samples.len().checked_sub(count)?;
+        let mut sum = Sum::default();
+        self.samples.range(first..).for_each(|sample| sum.add(sample));
+        let time = self.samples.get(first)?.time;
+        Some(LoadRow { time, sample: sum.mean(time) })
+    }
+
+    /// The samples from this time on, one for each step, in seconds; `rows` are of the time before
+    /// those in memory.
+    pub(super) fn load(
+        &self,
+        rows: &[LoadRow],
+        since: Timestamp,
+        now: Timestamp,
+        step: Option<u64>,
+    ) -> ClusterLoad {
+        let rows: Vec<Sample> = rows.iter().map(Sample::of_row).collect();
+        let all = || rows.iter().chain(&self.samples);
+        let oldest = all().next().map_or(now, |sample| sample.time);
         let span = now.since(since.max(oldest)).as_secs();
         let step = step_seconds(span, step);
         let length = i64::try_from(step).unwrap_or(i64::MAX).saturating_mul(SECOND_NS);
         let mut samples: Vec<(i64, Sum)> = Vec::new();
-        for sample in self.samples.iter().filter(|sample| sample.time >= since) {
+        for sample in all().filter(|sample| sample.time >= since) {
             let begin = sample.time.0.div_euclid(length).saturating_mul(length);
             match samples.last_mut() {
                 Some((last, sum)) if *last == begin => sum.add(sample),
@@ -118,6 +147,23 @@ fn step_seconds(span: u64, asked: Option<u64>) -> u64 {
     let of = |steps: u64| span.div_ceil(steps).max(1);
     let step = asked.unwrap_or_else(|| of(USUAL_STEPS)).max(of(MOST_STEPS));
     step.div_ceil(SAMPLE_SECONDS).saturating_mul(SAMPLE_SECONDS)
+}
+
+// === impl Sample ===
+
+impl Sample {
+    fn of_row(LoadRow { time, sample }: &LoadRow) -> Self {
+        Self {
+            time: *time,
+            capacity: Amounts::of(&sample.capacity.into()),
+            allocated: Amounts::of(&sample.allocated.into()),
+            nodes: narrow(sample.nodes),
+            queued: narrow(sample.queued),
+            running: narrow(sample.running),
+            completed: narrow(sample.completed),
+            failed: narrow(sample.failed),
+        }
+    }
 }
 
 // === impl Amounts ===
@@ -219,7 +265,7 @@ mod tests {
         ring.push(at(0), &fleet(1, 1000), &counts(1, 103, 7));
         ring.push(at(10), &fleet(1, 2000), &counts(2, 104, 9));
         ring.push(at(20), &fleet(2, 3000), &counts(4, 104, 9));
-        let load = ring.load(at(0), at(25), Some(20));
+        let load = ring.load(&[], at(0), at(25), Some(20));
         assert_eq!(load.step, 20);
         let shown: Vec<_> = load
             .samples
@@ -231,7 +277,7 @@ mod tests {
         assert_eq!(ended, [(4, 2), (0, 0)]);
         assert_eq!(load.samples[0].time, at(0).rfc3339());
         assert_eq!(load.samples[0].allocated.memory, 1500 << 20);
-        let late = ring.load(at(15), at(25), Some(1));
+        let late = ring.load(&[], at(15), at(25), Some(1));
         assert_eq!((late.step, late.samples.len()), (10, 1));
     }
 
@@ -244,20 +290,30 @@ mod tests {
         }
         assert_eq!(ring.samples.len(), KEPT);
         let now = at(10 * samples);
-        let day = ring.load(Timestamp::ZERO, now, None);
-        assert_eq!(day.step, 240);
-        assert!((359..=361).contains(&day.samples.len()), "{}", day.samples.len());
-        let finest = ring.load(Timestamp::ZERO, now, Some(0));
-        assert!(finest.samples.len() <= 1000 && finest.step == 90, "{}", finest.step);
-        let hour = ring.load(now - std::time::Duration::from_secs(3600), now, None);
+        assert_eq!(std::mem::size_of::<Sample>() * KEPT / 1000, 23);
+        let hour = ring.load(&[], now - std::time::Duration::from_secs(3600), now, None);
         assert_eq!((hour.step, hour.samples.len()), (10, 360));
-        assert_eq!(std::mem::size_of::<Sample>() * KEPT / 1000, 552);
+        // A week of the store before it.
+        let week: Vec<_> = (1..=5040)
+            .rev()
+            .map(|n| at(-120 * n))
+            .map(|time| LoadRow {
+                time,
+                sample: LoadSample { queued: 7, ..LoadSample::empty(time) },
+            })
+            .collect();
+        let finest = ring.load(&week, Timestamp::ZERO, now, Some(0));
+        assert!(finest.samples.len() <= 1001 && finest.step >= 600, "{}", finest.step);
+        let last = finest.samples.last().unwrap();
+        assert_eq!((finest.samples[0].queued, last.queued), (7, 1));
+        let row = ring.row().unwrap();
+        assert_eq!((row.time, row.sample.queued), (now - std::time::Duration::from_secs(120), 1));
     }
 
     #[test]
     fn an_empty_ring_has_no_samples() {
         let ring = Ring::beginning_with(&counts(0, 0, 0));
-        let load = ring.load(Timestamp::ZERO, at(0), None);
+        let load = ring.load(&[], Timestamp::ZERO, at(0), None);
         assert_eq!((load.step, load.samples.len()), (10, 0));
     }
 }

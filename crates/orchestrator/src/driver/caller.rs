@@ -2,15 +2,26 @@
 
 use api_types::NodeId;
 use api_types::job::CreateJob;
-use control_plane::step::{NotCreated, Refused, Reply};
+use control_plane::clock::Reading;
+use control_plane::step::{Envelope, NotCreated, Refused, Reply};
 use failpoint::Fault;
 use scheduler::Scheduler;
 use scheduler::input::Answer;
 use scheduler::time::Moment;
 use tokio::sync::{mpsc, oneshot};
 
-use super::streams::Streams;
-use super::{CallError, StreamItem};
+use super::error::CallError;
+use super::streams::{StreamItem, Streams};
+use crate::shares::Permit;
+
+/// What waits for the driver.
+pub(crate) type Message = Envelope<Caller, Reading>;
+
+/// A message in the queue, and its place there, if callers share it.
+pub(crate) struct Queued {
+    pub(super) message: Message,
+    pub(super) place: Option<Permit>,
+}
 
 /// Is answered from the scheduler's state, and the moment at which the step takes it.
 pub(crate) type Question = Box<dyn FnOnce(Result<(&Scheduler, Moment), CallError>) + Send>;

@@ -11,18 +11,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use api_types::NodeId;
-use api_types::protocol::Heartbeat;
+use api_types::protocol::{Heartbeat, ProbeOutcome};
 use scheduler::silence::Held;
 
 /// Interval of the listener's own tick.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// A tick this late means that no heartbeat could be received meanwhile; less is ordinary load.
+/// A tick this late means that no heartbeat could be received until then; less is ordinary load.
 pub(super) const LATE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
-    /// The leases that nodes hold, as last published by the driver.
+    /// The leases that nodes hold, and what their agents are asked for, as last published by the
+    /// driver.
     known: RwLock<HashMap<NodeId, Held>>,
     noted: Mutex<Notes>,
 }
@@ -39,7 +40,7 @@ struct Notes {
 }
 
 /// A heartbeat. Only the latest one of each node is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) session: u64,
     /// CLOCK_BOOTTIME in nanoseconds.
@@ -50,6 +51,8 @@ pub(super) struct Arrival {
     pub(super) granted: Duration,
     /// The lease that the agent keeps to, if it says so.
     pub(super) kept: Option<Duration>,
+    /// The outcome of the probe that is requested; what else a node says is dropped.
+    pub(super) probed: Option<ProbeOutcome>,
 }
 
 /// What the driver collects in each turn.
@@ -62,15 +65,19 @@ pub(super) struct Noted {
 // === impl Presence ===
 
 impl Presence {
-    /// Records a heartbeat and returns the lease; `None` when only the scheduler can determine what
-    /// is wrong with the session.
-    pub(crate) fn heard(&self, node: NodeId, heartbeat: &Heartbeat, boot: u64) -> Option<Duration> {
+    /// Records a heartbeat and returns the lease, and the probe that the answer requests; `None`
+    /// when only the scheduler can determine what is wrong with the session.
+    pub(crate) fn heard(&self, node: NodeId, heartbeat: &Heartbeat, boot: u64) -> Option<Held> {
         let (session, kept) = (heartbeat.session, heartbeat.lease());
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let granted = known.get(&node).filter(|held| held.session == session)?.lease;
+        let held = known.get(&node).copied().filter(|held| held.session == session)?;
         let stalled = Duration::from_millis(heartbeat.stalled_millis);
-        self.notes().arrivals.insert(node, Arrival { session, boot, stalled, granted, kept });
-        Some(granted)
+        let is_wanted = |outcome: &&ProbeOutcome| held.probe == Some(outcome.probe);
+        let probed = heartbeat.probed.as_ref().filter(is_wanted).cloned();
+        let granted = held.lease;
+        let arrival = Arrival { session, boot, stalled, granted, kept, probed };
+        self.notes().arrivals.insert(node, arrival);
+        Some(held)
     }
 
     /// Records that the listener is running.
@@ -143,7 +150,8 @@ mod tests {
     #[test]
     fn a_heartbeat_is_noted_only_under_the_session_that_is_known() {
         let presence = Presence::default();
-        let heard = |session, boot| {
+        let outcome = |probe| Some(ProbeOutcome { probe, failure: None });
+        let heard = |session, boot, probed| {
             let heartbeat = Heartbeat {
                 session,
                 used_capacity: Capacity::default(),
@@ -151,23 +159,32 @@ mod tests {
                 enqueued_executions: 0,
                 stalled_millis: 0,
                 lease_seconds: 30,
+                probed,
             };
             presence.heard(node(), &heartbeat, boot)
         };
-        assert_eq!(heard(1, 5), None);
+        assert_eq!(heard(1, 5, None), None);
         let lease = Duration::from_secs(10);
-        presence.publish([(node(), Some(Held { session: 1, lease }))]);
-        assert_eq!(heard(2, 6), None);
-        assert_eq!(heard(1, 7), Some(lease));
-        assert_eq!(heard(1, 8), Some(lease));
+        let held = Held { session: 1, lease, probe: Some(3) };
+        presence.publish([(node(), Some(held))]);
+        assert_eq!(heard(2, 6, None), None);
+        assert_eq!(heard(1, 7, outcome(2)), Some(held), "the answer requests the probe");
+        assert_eq!(presence.take(7).arrivals[0].1.probed, None, "no such probe is requested");
+        assert_eq!(heard(1, 8, outcome(3)), Some(held));
         let kept = Some(Duration::from_secs(30));
-        let arrival =
-            Arrival { session: 1, boot: 8, stalled: Duration::ZERO, granted: lease, kept };
+        let arrival = Arrival {
+            session: 1,
+            boot: 8,
+            stalled: Duration::ZERO,
+            granted: lease,
+            kept,
+            probed: outcome(3),
+        };
         let arrivals = vec![(node(), arrival)];
         assert_eq!(presence.take(9), Noted { deaf: Duration::ZERO, arrivals });
         assert_eq!(presence.take(9), Noted::default());
         presence.publish([(node(), None)]);
-        assert_eq!(heard(1, 9), None);
+        assert_eq!(heard(1, 9, None), None);
     }
 
     #[test]

@@ -7,7 +7,11 @@ use failpoint::Fault;
 use scheduler::change::{AssignmentChange, Effect};
 use tokio::sync::mpsc;
 
-use super::StreamItem;
+/// An item of an assignments stream: first a snapshot, then changes.
+pub enum StreamItem {
+    Snapshot(Vec<AssignmentChange>),
+    Change(AssignmentChange),
+}
 
 #[derive(Default)]
 pub(super) struct Streams {

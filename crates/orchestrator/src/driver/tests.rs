@@ -6,7 +6,7 @@ use std::time::Duration;
 use api_types::protocol::Heartbeat;
 use api_types::quantity::Capacity;
 use api_types::{JobId, NodeId};
-use control_plane::audit::Chain;
+use control_plane::audit::Chains;
 use control_plane::records::Record;
 use control_plane::store::{
     Commit, Known, Outcome, Progress, RequestKey, Retention, Store, StoreError, sqlite,
@@ -42,8 +42,8 @@ impl Store for Slow {
         self.0.progress()
     }
 
-    fn audit_chain(&mut self) -> Result<Chain, StoreError> {
-        self.0.audit_chain()
+    fn audit_chains(&mut self) -> Result<Chains, StoreError> {
+        self.0.audit_chains()
     }
 
     fn records(&mut self) -> Result<Vec<Record>, StoreError> {
@@ -72,6 +72,7 @@ async fn beat(handle: &Handle, node: NodeId) -> Answer {
         enqueued_executions: 0,
         stalled_millis: 0,
         lease_seconds: 0,
+        probed: None,
     };
     handle.call(Input::Heartbeat { node, heartbeat }).await.unwrap()
 }

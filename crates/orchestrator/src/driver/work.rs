@@ -20,13 +20,16 @@ use scheduler::silence::Heard;
 use scheduler::time::Now;
 use tokio::sync::mpsc;
 
-use super::caller::Caller;
+use super::caller::{Caller, Message, Queued};
+use super::error::DriverError;
 use super::presence::{LATE, Noted};
 use super::streams::Streams;
-use super::{BATCH, DriverError, Message};
 use crate::observer::Observer;
 use crate::spans::Spans;
 use crate::view::View;
+
+/// The most inputs that share one commit; more would only delay the first of them.
+pub(super) const BATCH: usize = 1024;
 
 /// The longest sleep of the driver; its pulse beats at least this often.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -70,10 +73,10 @@ impl Work {
     /// Runs until the last handle is dropped.
     pub(super) async fn run(
         mut self,
-        mut messages: mpsc::Receiver<Message>,
+        mut messages: mpsc::Receiver<Queued>,
         pulse: &Pulse,
     ) -> Result<(), DriverError> {
-        let mut waiting = Vec::with_capacity(BATCH);
+        let (mut queued, mut waiting) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         loop {
             let now = self.read_clocks().moment;
             let wake = self.step.wake().map(|wake| wake.since(now));
@@ -83,10 +86,15 @@ impl Work {
                 // The outcome of a commit is unknown: requests wait in their queue.
                 tokio::time::sleep(idle).await;
             } else {
-                let received = messages.recv_many(&mut waiting, BATCH);
+                let received = messages.recv_many(&mut queued, BATCH);
                 if let Ok(0) = tokio::time::timeout(idle, received).await {
                     return Ok(());
                 }
+                waiting.extend(queued.drain(..).map(|Queued { message, place }| {
+                    // It is free for others.
+                    drop(place);
+                    message
+                }));
             }
             self.turn(&mut waiting)?;
         }
@@ -106,8 +114,8 @@ impl Work {
                 waiting.drain(..).map(|message: Message| message.arrived_at(arrived)).collect();
             self.on(Event::Inputs { inputs, known }, now)?;
         }
-        // As of the same time: leases are judged by the heartbeats that were taken until then. The
-        // commit in between may have taken long, or the process may have been stopped in it.
+        // Same timestamp: leases are checked against the heartbeats collected so far. The commit in
+        // between may have taken long, or the process may have been stopped in it.
         if self.step.wake().is_some_and(|wake| wake <= now.moment) {
             self.on(Event::Tick, now)?;
         }
@@ -131,6 +139,7 @@ impl Work {
             stalled: arrival.stalled,
             granted: arrival.granted,
             kept: arrival.kept,
+            probed: arrival.probed,
         });
         let arrivals = heard.collect();
         self.on(Event::Heard { deaf, arrivals }, now)
@@ -282,18 +291,21 @@ impl Work {
 /// Repeats the record in the log, out of reach of an attacker who changes the database. Submissions
 /// are too many for the default level.
 fn log(record: &AuditRecord) {
-    let AuditRecord { sequence, user, token_id, address, operation, object, hash, .. } = record;
+    let AuditRecord { chain, sequence, user, token_id, address, operation, object, hash, .. } =
+        record;
     let (request_id, outcome) = (&record.request_id, record.outcome);
     if operation.starts_with("createJob") {
         tracing::debug!(
             target: "audit",
-            sequence, user, token_id, address, operation, object, request_id, %outcome, hash,
+            %chain, sequence, user, token_id, address, operation, object, request_id, %outcome,
+            hash,
             "audited"
         );
     } else {
         tracing::info!(
             target: "audit",
-            sequence, user, token_id, address, operation, object, request_id, %outcome, hash,
+            %chain, sequence, user, token_id, address, operation, object, request_id, %outcome,
+            hash,
             "audited"
         );
     }

@@ -1,5 +1,11 @@
 //! What every request of this daemon passes through: the edge shared by both daemons, and metrics.
 
+mod arriving;
+pub(super) mod authenticate;
+pub(super) mod body;
+pub(super) mod guard;
+pub(super) mod pools;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,10 +17,10 @@ use http::{HeaderName, HeaderValue, Request, header};
 use telemetry::metrics::RouteMetrics;
 use web::Pages;
 
-use super::error::Failure;
-use super::{Api, Found, Handled, Routes, authenticate, routes};
+use super::api::{Api, Found, Handled, Routes};
+use super::error::{Absent, Failure};
 
-/// Headers of every response that has none of its own: the bytes of a job are never a document of
+/// Headers of every response that sets none: the bytes of a job are never a document of
 /// this origin, and no other origin embeds or learns anything.
 const INERT: [(HeaderName, HeaderValue); 4] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),
@@ -38,9 +44,9 @@ pub(super) struct Service {
 // === impl Service ===
 
 impl Service {
-    pub(super) fn new(api: Arc<Api>) -> Self {
+    pub(super) fn new(api: Arc<Api>, routes: Routes) -> Self {
         let unmatched = Arc::new(api.observer.metrics.http.of_route(None));
-        Self { routes: Arc::new(routes(Arc::clone(&api))), unmatched, api }
+        Self { routes: Arc::new(routes), unmatched, api }
     }
 
     pub(super) async fn answer<B>(self, request: Request<B>) -> Response
@@ -81,11 +87,11 @@ impl Service {
 
 /// No operation has the path: it may be that of a page or of one of its files, which are open.
 ///
-/// The first such request loads the pages, on a thread that may take its time: where nobody opens
+/// The first such request loads the pages, on a thread that may take its time: where no one opens
 /// them, they cost neither memory nor time at the start.
 async fn elsewhere(api: &Api, request: Parts) -> Handled {
     let path = request.uri.path();
-    let not_found = || Failure::PathNotFound { path: path.to_owned() };
+    let not_found = || Absent::Path { path: path.to_owned() };
     let pages = api.pages.as_ref().ok_or_else(not_found)?;
     let load = || tokio::task::spawn_blocking(Pages::load);
     let pages = pages
@@ -93,25 +99,7 @@ async fn elsewhere(api: &Api, request: Parts) -> Handled {
         .await
         .map_err(|error| Failure::Internal { cause: format!("load the pages: {error}") })?;
     let page = pages.answer(&request.method, path, &request.headers);
-    page.map(|page| page.map(Body::from)).ok_or_else(not_found)
-}
-
-/// A complete response.
-pub(super) fn json<T: serde::Serialize>(value: &T) -> Handled {
-    Ok(daemon::http::json(value))
-}
-
-/// The same for a value that may be large.
-pub(super) async fn rendered<T: serde::Serialize + Send + 'static>(value: T) -> Handled {
-    aside(move || json(&value)).await?
-}
-
-/// Work on a blocking thread, where it does not delay other connections.
-pub(super) async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Failure::Internal { cause: format!("work on a request: {error}") })
+    Ok(page.ok_or_else(not_found)?.map(Body::from))
 }
 
 #[cfg(test)]
@@ -155,21 +143,5 @@ mod tests {
         let stopping = || Failure::Call(CallError::Stopping).into_response();
         let (response, body) = asked(stopping, "/").await;
         assert_eq!((response.status().as_u16(), &body["Code"]), (503, &json!("ShuttingDown")));
-    }
-
-    /// Renders as whether that happens on this thread.
-    struct IsOn(std::thread::ThreadId);
-
-    impl serde::Serialize for IsOn {
-        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.serialize_bool(std::thread::current().id() == self.0)
-        }
-    }
-
-    #[tokio::test]
-    async fn a_large_value_is_rendered_on_another_thread() {
-        let here = IsOn(std::thread::current().id());
-        let response = rendered(here).await.ok().unwrap();
-        assert_eq!(to_bytes(response.into_body(), 10).await.unwrap(), "false");
     }
 }

@@ -1,31 +1,32 @@
-//! Every way a request can fail: its status, its code, its log level.
+//! Every way a request can fail, grouped by what its sender does about it.
 //!
-//! [`words`] holds the messages for the caller.
+//! Each group has a file with its reasons, their codes and their words: what is wrong, and what to
+//! do. Internal causes go to the log and never into a response.
 
-mod words;
+mod absent;
+mod bad_request;
+mod busy;
+mod call;
+mod conflict;
+mod denied;
 
-use std::time::Duration;
-
-use api_types::access::Role;
-use api_types::engine::UnknownWord;
-use api_types::error::FieldError;
-use api_types::job::{JobStateType, JobType};
-use api_types::{ApiError, Code, ExecutionId, JobId, NodeId};
+use api_types::{ApiError, Code};
 use axum::response::{IntoResponse, Response};
-use control_plane::records::RecordRefusal;
 use control_plane::store::StoreError;
-
 use scheduler::input::Refusal;
+use serde_json::Value;
 use tracing::Level;
 
-use crate::access::Needs;
-use crate::access::exchange::ExchangeRefusal;
-use crate::access::node::NodeRefusal;
-use crate::access::token::Invalid;
 use crate::driver::CallError;
 use crate::json::shorten;
 use crate::reads::ReadError;
-use crate::rotation::RotationRefusal;
+use crate::shares::Refused;
+
+pub(crate) use absent::{Absent, Kind, NotFoundCause};
+pub(crate) use bad_request::BadRequest;
+pub(crate) use busy::Busy;
+pub(crate) use conflict::Conflict;
+pub(crate) use denied::Denied;
 
 /// When a caller may retry: a full queue empties within a second, a full disk does not.
 const RETRY_BUSY_SECONDS: u64 = 1;
@@ -37,177 +38,80 @@ const MAX_MESSAGE_CHARS: usize = 2000;
 /// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    MalformedBody {
-        reason: String,
-    },
-    BodyTooSlow,
-    BodyTooLarge,
-    /// The body has no content type, or one that is not JSON.
-    UnsupportedMediaType {
-        found: Option<String>,
-    },
-    InvalidJob(Vec<FieldError>),
-    /// A body other than a job is invalid.
-    InvalidBody(Vec<FieldError>),
-    InvalidQuery {
-        reason: String,
-        permitted: Vec<&'static str>,
-    },
-    InvalidNextToken {
-        reason: &'static str,
-    },
-    InvalidHeader {
-        name: &'static str,
-        reason: String,
-    },
-    UnknownNodeAction(UnknownWord),
-    NoResultsForType {
-        job: JobId,
-        job_type: JobType,
-    },
-    NotFound {
-        kind: Kind,
-        text: String,
-        cause: NotFoundCause,
-    },
-    /// Or none that the caller has a role in.
-    NoSuchNamespace {
-        name: String,
-        /// Those that the caller has a role in, unless it sees all.
-        own: Vec<String>,
-    },
-    PathNotFound {
-        path: String,
-    },
-    MethodNotAllowed {
-        method: String,
-        path: String,
-    },
-    /// The request names a host that is not this service.
-    OtherHost {
-        host: String,
-    },
-    /// A browser sent the request for a page of another origin.
-    ForeignOrigin {
-        header: &'static str,
-        value: String,
-    },
-    /// The operation needs credentials, and the request has none.
-    NoCredentials,
-    InvalidCredentials(Invalid),
-    /// The caller's role is too low, in the namespace where there is one.
-    NotPermitted {
-        needs: Needs,
-        namespace: Option<String>,
-    },
-    /// A node, or a join token, is refused.
-    Node(NodeRefusal),
-    /// An ID token is refused, or nobody can say whether it is good.
-    Exchange(ExchangeRefusal),
-    /// A key of the cluster is not replaced.
-    Rotation(RotationRefusal),
-    /// An owner cannot give away more than it has.
-    RoleBeyondOwn {
-        role: Role,
-    },
-    NamespaceInUse {
-        namespace: String,
-        reason: String,
-    },
-    /// A task names a secret that its namespace does not have.
-    MissingSecret {
-        name: String,
-        namespace: String,
-    },
-    /// A task names credentials that its namespace does not have.
-    MissingCredential {
-        name: String,
-        namespace: String,
-    },
-    /// The value of a secret would go over plain HTTP to or from another machine.
-    UnprotectedSecret,
-    /// A proxy in front of a listener that trusts every caller.
-    Proxied {
-        header: &'static str,
-    },
-    Ambiguous {
-        kind: Kind,
-        text: String,
-        candidates: Vec<String>,
-    },
-    JobFinished {
-        job: JobId,
-        state: JobStateType,
-    },
-    /// The request would change the orchestrator's own node record.
-    OwnNode(NodeId),
-    Gone {
-        path: String,
-        operation: Option<&'static str>,
-    },
+    /// The request is not what the operation takes: its sender corrects it.
+    BadRequest(BadRequest),
+    /// Nothing has the name in the request: its sender names something else.
+    Absent(Absent),
+    /// The sender may not do this: someone else does, or it uses other credentials.
+    Denied(Denied),
+    /// The state does not permit it: the sender changes that first.
+    Conflict(Conflict),
+    /// Something is used up or away: the sender tries again.
+    Busy(Busy),
+    /// The driver refused the input, or could not take it.
     Call(CallError),
+    /// The store could not be read.
     Store(StoreError),
-    /// No reader waits for the output that an agent sends.
-    StreamNotFound {
-        stream: String,
-    },
-    /// There is no such archive, or no such file in it.
-    NoArchive {
-        execution: ExecutionId,
-        reason: String,
-    },
-    /// Only a disconnected node has what was requested.
-    NodeUnavailable(NodeId),
-    /// All readers of the store stayed busy too long.
-    ReadersBusy {
-        waited: Duration,
-    },
-    /// The limit of open requests of this kind is reached.
-    LimitReached {
-        what: &'static str,
-        count: usize,
-    },
-    /// Only a bug in this program causes this; the text goes to the log, never to the caller.
-    Internal {
-        cause: String,
-    },
-}
-
-/// What an identifier in a path or a query names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Job,
-    Execution,
-    Node,
-    Token,
-    Secret,
-    Credential,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotFoundCause {
-    /// No record has this ID.
-    Absent,
-    /// The text is neither an ID nor the prefix of one.
-    Malformed,
+    /// Only a bug in this program causes this.
+    Internal { cause: String },
 }
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
+        let code = self.code();
+        let (level, retry_after_seconds) = treatment(code);
         let message = shorten(self.message(), MAX_MESSAGE_CHARS);
-        let error = ApiError::new(self.code(), message).with_hint(self.hint());
-        let cause = match &self {
-            Self::Store(error) => chain(error),
-            Self::Internal { cause } => cause.clone(),
-            _ => String::new(),
-        };
+        let error = ApiError::new(code, message).with_hint(self.hint());
         daemon::http::Refusal {
             error: ApiError { details: self.details(), ..error },
-            retry_after_seconds: self.retry_after_seconds(),
-            level: self.level(),
-            cause,
+            retry_after_seconds,
+            level,
+            cause: self.cause(),
         }
         .into_response()
+    }
+}
+
+/// How loudly the log reports a failure, and when its sender may try again. A caller's mistake does
+/// not concern the operator.
+fn treatment(code: Code) -> (Level, Option<u64>) {
+    match code {
+        Code::Internal => (Level::ERROR, None),
+        Code::StoreUnavailable => (Level::ERROR, Some(RETRY_STORE_SECONDS)),
+        Code::TooManyRequests => (Level::WARN, Some(RETRY_BUSY_SECONDS)),
+        Code::ShuttingDown | Code::NodeUnavailable | Code::IssuerUnavailable => {
+            (Level::INFO, Some(RETRY_STORE_SECONDS))
+        }
+        Code::MalformedBody
+        | Code::InvalidJob
+        | Code::InvalidQuery
+        | Code::InvalidNextToken
+        | Code::NoResultsForType
+        | Code::InvalidRequest
+        | Code::Unauthenticated
+        | Code::Forbidden
+        | Code::JobNotFound
+        | Code::ExecutionNotFound
+        | Code::NodeNotFound
+        | Code::TokenNotFound
+        | Code::SecretNotFound
+        | Code::CredentialNotFound
+        | Code::NamespaceNotFound
+        | Code::StreamNotFound
+        | Code::ResultNotFound
+        | Code::PathNotFound
+        | Code::MethodNotAllowed
+        | Code::AmbiguousId
+        | Code::JobFinished
+        | Code::JobExists
+        | Code::IdempotencyConflict
+        | Code::NodeConflict
+        | Code::Conflict
+        | Code::StaleSession
+        | Code::Gone
+        | Code::BodyTooLarge
+        | Code::UnsupportedMediaType
+        | Code::MisdirectedRequest => (Level::DEBUG, None),
     }
 }
 
@@ -216,115 +120,73 @@ impl IntoResponse for Failure {
 impl Failure {
     fn code(&self) -> Code {
         match self {
-            Self::MalformedBody { .. } | Self::BodyTooSlow => Code::MalformedBody,
-            Self::BodyTooLarge => Code::BodyTooLarge,
-            Self::UnsupportedMediaType { .. } => Code::UnsupportedMediaType,
-            Self::InvalidJob(_) => Code::InvalidJob,
-            Self::InvalidBody(_) | Self::InvalidHeader { .. } | Self::UnknownNodeAction(_) => {
-                Code::InvalidRequest
-            }
-            Self::InvalidQuery { .. } => Code::InvalidQuery,
-            Self::InvalidNextToken { .. } => Code::InvalidNextToken,
-            Self::NoResultsForType { .. } => Code::NoResultsForType,
-            Self::NotFound { kind, .. } => match kind {
-                Kind::Job => Code::JobNotFound,
-                Kind::Execution => Code::ExecutionNotFound,
-                Kind::Node => Code::NodeNotFound,
-                Kind::Token => Code::TokenNotFound,
-                Kind::Secret => Code::SecretNotFound,
-                Kind::Credential => Code::CredentialNotFound,
-            },
-            Self::NoSuchNamespace { .. } => Code::NamespaceNotFound,
-            Self::PathNotFound { .. } => Code::PathNotFound,
-            Self::MethodNotAllowed { .. } => Code::MethodNotAllowed,
-            Self::OtherHost { .. } => Code::MisdirectedRequest,
-            Self::NoCredentials | Self::InvalidCredentials(_) => Code::Unauthenticated,
-            Self::ForeignOrigin { .. }
-            | Self::Proxied { .. }
-            | Self::NotPermitted { .. }
-            | Self::UnprotectedSecret
-            | Self::RoleBeyondOwn { .. } => Code::Forbidden,
-            Self::Node(refusal) => refusal.code(),
-            Self::Exchange(refusal) => refusal.code(),
-            Self::NamespaceInUse { .. } | Self::Rotation(_) => Code::Conflict,
-            Self::MissingSecret { .. } => Code::SecretNotFound,
-            Self::MissingCredential { .. } => Code::CredentialNotFound,
-            Self::Ambiguous { .. } => Code::AmbiguousId,
-            Self::JobFinished { .. } => Code::JobFinished,
-            Self::OwnNode(_) => Code::NodeConflict,
-            Self::Gone { .. } => Code::Gone,
-            Self::Call(error) => code_of_call(error),
+            Self::BadRequest(reason) => reason.code(),
+            Self::Absent(reason) => reason.code(),
+            Self::Denied(reason) => reason.code(),
+            Self::Conflict(reason) => reason.code(),
+            Self::Busy(reason) => reason.code(),
+            Self::Call(error) => call::code(error),
             Self::Store(error) => code_of_store(error),
-            Self::ReadersBusy { .. } | Self::LimitReached { .. } => Code::TooManyRequests,
-            Self::StreamNotFound { .. } => Code::StreamNotFound,
-            Self::NodeUnavailable(_) => Code::NodeUnavailable,
-            Self::NoArchive { .. } => Code::ResultNotFound,
             Self::Internal { .. } => Code::Internal,
         }
     }
 
-    fn retry_after_seconds(&self) -> Option<u64> {
-        match self.code() {
-            Code::TooManyRequests => Some(RETRY_BUSY_SECONDS),
-            Code::NodeUnavailable
-            | Code::StoreUnavailable
-            | Code::IssuerUnavailable
-            | Code::ShuttingDown => Some(RETRY_STORE_SECONDS),
-            _ => None,
+    fn message(&self) -> String {
+        match self {
+            Self::BadRequest(reason) => reason.message(),
+            Self::Absent(reason) => reason.message(),
+            Self::Denied(reason) => reason.message(),
+            Self::Conflict(reason) => reason.message(),
+            Self::Busy(reason) => reason.message(),
+            Self::Call(error) => call::message(error),
+            Self::Store(error) => match code_of_store(error) {
+                Code::StoreUnavailable => "the state database is not available".to_owned(),
+                _ => "an internal error occurred".to_owned(),
+            },
+            Self::Internal { .. } => "an internal error occurred".to_owned(),
         }
     }
 
-    /// A caller's mistake does not concern the operator.
-    fn level(&self) -> Level {
-        match self.code() {
-            Code::Internal | Code::StoreUnavailable => Level::ERROR,
-            Code::TooManyRequests => Level::WARN,
-            Code::ShuttingDown | Code::NodeUnavailable | Code::IssuerUnavailable => Level::INFO,
-            Code::MalformedBody
-            | Code::InvalidJob
-            | Code::InvalidQuery
-            | Code::InvalidNextToken
-            | Code::NoResultsForType
-            | Code::InvalidRequest
-            | Code::Unauthenticated
-            | Code::Forbidden
-            | Code::JobNotFound
-            | Code::ExecutionNotFound
-            | Code::NodeNotFound
-            | Code::TokenNotFound
-            | Code::SecretNotFound
-            | Code::CredentialNotFound
-            | Code::NamespaceNotFound
-            | Code::StreamNotFound
-            | Code::ResultNotFound
-            | Code::PathNotFound
-            | Code::MethodNotAllowed
-            | Code::AmbiguousId
-            | Code::JobFinished
-            | Code::JobExists
-            | Code::IdempotencyConflict
-            | Code::NodeConflict
-            | Code::Conflict
-            | Code::StaleSession
-            | Code::Gone
-            | Code::BodyTooLarge
-            | Code::UnsupportedMediaType
-            | Code::MisdirectedRequest => Level::DEBUG,
+    fn hint(&self) -> String {
+        match self {
+            Self::BadRequest(reason) => reason.hint().to_owned(),
+            Self::Absent(reason) => reason.hint(),
+            Self::Denied(reason) => reason.hint(),
+            Self::Conflict(reason) => reason.hint().to_owned(),
+            Self::Busy(reason) => reason.hint().to_owned(),
+            Self::Call(error) => call::hint(error).to_owned(),
+            Self::Store(_) => "try again".to_owned(),
+            Self::Internal { .. } => {
+                "the service log has the cause under this request ID".to_owned()
+            }
         }
     }
-}
 
-fn code_of_call(error: &CallError) -> Code {
-    match error {
-        CallError::Refused(refusal) => refusal.code(),
-        CallError::IdempotencyConflict => Code::IdempotencyConflict,
-        CallError::Record(refusal) => match refusal {
-            RecordRefusal::Changed(_) | RecordRefusal::TooMany(_) => Code::Conflict,
-            RecordRefusal::TooLarge(_) => Code::InvalidRequest,
-        },
-        CallError::QueueFull => Code::TooManyRequests,
-        CallError::StoreUnavailable | CallError::OutcomeUnknown => Code::StoreUnavailable,
-        CallError::Stopping => Code::ShuttingDown,
+    fn details(&self) -> Vec<Value> {
+        match self {
+            Self::BadRequest(reason) => reason.details(),
+            Self::Absent(reason) => reason.details(),
+            Self::Denied(_)
+            | Self::Conflict(_)
+            | Self::Busy(_)
+            | Self::Call(_)
+            | Self::Store(_)
+            | Self::Internal { .. } => Vec::new(),
+        }
+    }
+
+    /// For the log alone.
+    fn cause(&self) -> String {
+        match self {
+            Self::Store(error) => chain(error),
+            Self::Internal { cause } => cause.clone(),
+            Self::BadRequest(_)
+            | Self::Absent(_)
+            | Self::Denied(_)
+            | Self::Conflict(_)
+            | Self::Busy(_)
+            | Self::Call(_) => String::new(),
+        }
     }
 }
 
@@ -356,11 +218,47 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+impl From<BadRequest> for Failure {
+    fn from(reason: BadRequest) -> Self {
+        Self::BadRequest(reason)
+    }
+}
+
+impl From<Absent> for Failure {
+    fn from(reason: Absent) -> Self {
+        Self::Absent(reason)
+    }
+}
+
+impl From<Denied> for Failure {
+    fn from(reason: Denied) -> Self {
+        Self::Denied(reason)
+    }
+}
+
+impl From<Conflict> for Failure {
+    fn from(reason: Conflict) -> Self {
+        Self::Conflict(reason)
+    }
+}
+
+impl From<Busy> for Failure {
+    fn from(reason: Busy) -> Self {
+        Self::Busy(reason)
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Busy::LimitReached(refused).into()
+    }
+}
+
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Refused(Refusal::JobFinished { job, state }) => {
-                Self::JobFinished { job, state }
+                Conflict::JobFinished { job, state }.into()
             }
             error => Self::Call(error),
         }
@@ -370,8 +268,9 @@ impl From<CallError> for Failure {
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
+            ReadError::TooMany(refused) => refused.into(),
             ReadError::Store(error) => error.into(),
-            ReadError::Busy { waited } => Self::ReadersBusy { waited },
+            ReadError::Busy { waited } => Busy::Readers { waited }.into(),
             ReadError::Failed { cause } => Self::Internal { cause },
         }
     }
@@ -380,10 +279,11 @@ impl From<ReadError> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::LongSearch { .. } => Self::InvalidQuery {
+            StoreError::LongSearch { .. } => BadRequest::Query {
                 reason: format!("{error}: add a filter that fewer jobs pass"),
                 permitted: Vec::new(),
-            },
+            }
+            .into(),
             error => Self::Store(error),
         }
     }

@@ -4,9 +4,10 @@ use api_types::id::IdPrefix;
 use api_types::{ExecutionId, JobId, NodeId};
 use control_plane::store::{Reads, StoredExecution, StoredJob};
 
-use super::Api;
-use super::authenticate::Access;
-use super::error::{Failure, Kind, NotFoundCause};
+use super::api::Api;
+use super::edge::authenticate::Access;
+use super::error::{Absent, Failure, Kind, NotFoundCause};
+use crate::namespaces;
 
 /// Candidates listed for an ambiguous prefix.
 const MAX_CANDIDATES: u32 = 5;
@@ -66,6 +67,17 @@ fn check(
     access.check(&namespace, absent)
 }
 
+/// The namespace of a request, if it exists and the caller may do there what the operation does.
+///
+/// Where no one is asked for credentials, any name is a namespace.
+pub(super) fn namespace(api: &Api, access: &Access, name: &str) -> Result<(), Failure> {
+    access.check(name, || access.no_namespace(name))?;
+    if api.asks_for_credentials && !namespaces::exists(api.view.records(), name) {
+        return Err(access.no_namespace(name));
+    }
+    Ok(())
+}
+
 /// The node that a full ID or a unique prefix names, the orchestrator itself included.
 pub(super) fn node(api: &Api, text: &str) -> Result<NodeId, Failure> {
     let prefix = prefix(text, NodeId::LETTER, Kind::Node)?;
@@ -87,7 +99,7 @@ pub(super) fn note(field: &'static str, id: impl std::fmt::Display) {
 
 /// A full node ID: an agent knows its own.
 pub(super) fn full_node(text: &str) -> Result<NodeId, Failure> {
-    let node = text.parse().map_err(|_| Failure::NotFound {
+    let node = text.parse().map_err(|_| Absent::Record {
         kind: Kind::Node,
         text: text.to_owned(),
         cause: NotFoundCause::Malformed,
@@ -97,22 +109,20 @@ pub(super) fn full_node(text: &str) -> Result<NodeId, Failure> {
 }
 
 pub(super) fn absent(kind: Kind, text: &str) -> Failure {
-    Failure::NotFound { kind, text: text.to_owned(), cause: NotFoundCause::Absent }
+    Absent::Record { kind, text: text.to_owned(), cause: NotFoundCause::Absent }.into()
 }
 
 fn prefix(text: &str, letter: char, kind: Kind) -> Result<IdPrefix, Failure> {
-    IdPrefix::parse(text, letter).ok_or_else(|| Failure::NotFound {
-        kind,
-        text: text.to_owned(),
-        cause: NotFoundCause::Malformed,
-    })
+    let malformed =
+        || Absent::Record { kind, text: text.to_owned(), cause: NotFoundCause::Malformed };
+    Ok(IdPrefix::parse(text, letter).ok_or_else(malformed)?)
 }
 
 fn only<T: Copy + ToString>(kind: Kind, text: &str, found: Vec<T>) -> Result<T, Failure> {
     match found.as_slice() {
         [] => Err(absent(kind, text)),
         [one] => Ok(*one),
-        several => Err(Failure::Ambiguous {
+        several => Err(Absent::Ambiguous {
             kind,
             text: text.to_owned(),
             candidates: several
@@ -120,6 +130,7 @@ fn only<T: Copy + ToString>(kind: Kind, text: &str, found: Vec<T>) -> Result<T, 
                 .take(MAX_CANDIDATES as usize)
                 .map(ToString::to_string)
                 .collect(),
-        }),
+        }
+        .into()),
     }
 }

@@ -10,17 +10,7 @@ pub(super) mod described;
 pub(super) mod examples;
 pub(super) mod params;
 
-use std::sync::Arc;
-
 use api_types::Code::{self, *};
-use api_types::routes;
-use axum::response::IntoResponse;
-use daemon::http::{Document, JSON, Operations};
-use http::{Method, header};
-
-use super::{Api, Handled};
-
-pub(super) static DOCUMENT: Document = Document::new(include_str!("../../openapi.json"));
 
 // === Codes that operations may be refused with ===
 
@@ -40,31 +30,11 @@ pub(super) const CALL: &[Code] = &[TooManyRequests, StoreUnavailable, ShuttingDo
 /// Requests that need a session.
 pub(super) const SESSION: &[Code] = &[StaleSession, Forbidden];
 
-/// What any request may be refused with: a bug can end it, [`guard`](super::guard) and
-/// [`authenticate`](super::authenticate) check it.
+/// What any request may be refused with: a bug can end it, [`guard`](super::edge::guard) and
+/// [`authenticate`](super::edge::authenticate) check it.
 const ANY: &[Code] = &[Internal, Unauthenticated, Forbidden, MisdirectedRequest];
 
 /// All of these, and what any request may be refused with.
 pub(super) fn refusals(sets: &[&[Code]]) -> Vec<Code> {
     sets.iter().copied().chain([ANY]).flatten().copied().collect()
-}
-
-/// The OpenAPI document of this service
-///
-/// This document, generated from the operations that the service serves.
-#[utoipa::path(
-    get,
-    path = routes::OPENAPI,
-    operation_id = "describeApi",
-    tag = "Health",
-    responses((status = 200, description = "OpenAPI 3.1.", body = Object)),
-    extensions(("x-error-codes" = json!(refusals(&[])))),
-)]
-async fn document() -> Handled {
-    Ok(([(header::CONTENT_TYPE, JSON)], DOCUMENT.text()).into_response())
-}
-
-/// Serves the document.
-pub(super) fn router() -> Operations<Arc<Api>> {
-    Operations::default().routed(routes::OPENAPI, [Method::GET], document)
 }

@@ -11,7 +11,7 @@ use control_plane::store::{ExecutionPosition, JobPosition, ResultPosition};
 use ring::digest;
 use uuid::Uuid;
 
-use super::error::Failure;
+use super::error::{BadRequest, Failure};
 
 /// Incremented when the token format changes; older tokens are refused.
 const FORMAT: u8 = 1;
@@ -77,14 +77,14 @@ impl Listing {
     /// The position that a token names.
     pub(super) fn position<P: Position>(&self, token: Option<&str>) -> Result<Option<P>, Failure> {
         let Some(token) = token else { return Ok(None) };
-        let broken =
-            || Failure::InvalidNextToken { reason: "the next_token is incomplete or altered" };
+        let refused = |reason| Failure::from(BadRequest::NextToken { reason });
+        let broken = || refused("the next_token is incomplete or altered");
         if token.len() > MAX_TOKEN_CHARS {
             return Err(broken());
         }
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| broken())?;
         let head = self.head();
-        let foreign = |reason| Err(Failure::InvalidNextToken { reason });
+        let foreign = |reason| Err(refused(reason));
         match (bytes.first(), bytes.get(1), bytes.get(..head.len())) {
             (Some(&FORMAT), Some(list), Some(_)) if *list != head[1] => {
                 return foreign("the next_token belongs to another operation");
@@ -216,7 +216,7 @@ mod tests {
 
     fn reason(listing: &Listing, token: &str) -> &'static str {
         match listing.position::<JobPosition>(Some(token)).unwrap_err() {
-            Failure::InvalidNextToken { reason } => reason,
+            Failure::BadRequest(BadRequest::NextToken { reason }) => reason,
             other => panic!("{other:?}"),
         }
     }

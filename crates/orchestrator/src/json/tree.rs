@@ -9,7 +9,7 @@ use serde_json::Number;
 
 /// Values that one body may hold. Each costs 32 bytes, so a hostile body of ten million bytes
 /// cannot become hundreds of megabytes; the largest useful batch of reports has a tenth of this.
-const MAX_VALUES: usize = 250_000;
+pub(super) const MAX_VALUES: usize = 250_000;
 
 /// Characters of a text that a message echoes.
 const SHOWN_CHARS: usize = 40;

@@ -2,14 +2,19 @@
 //!
 //! The text is written while the document is parsed, so that everything the JSON reader checks is
 //! checked here too: keys that occur twice, types, and the number of values. An alias may repeat what
-//! it names, and an alias of aliases multiplies it, so the length of the text is bounded.
+//! it names, and an alias of aliases multiplies it, so the length of the text and the number of its
+//! values are bounded.
 
-use std::cell::RefCell;
+mod nesting;
+
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use api_types::MAX_BODY_BYTES;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::Serialize;
+
+use super::tree::MAX_VALUES;
 
 /// The longest document. The parser keeps a hundred bytes for each of its events; who sends more
 /// sends JSON.
@@ -28,11 +33,14 @@ pub(crate) fn to_json(yaml: &[u8]) -> Result<Vec<u8>, String> {
     }
     let text = std::str::from_utf8(yaml)
         .map_err(|error| format!("the body is not UTF-8 at byte {}", error.valid_up_to() + 1))?;
+    // YAML 1.2 allows the mark at the beginning, and editors for Windows write it.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
         return Err("the body is empty".to_owned());
     }
-    let out = RefCell::new(Vec::with_capacity(text.len()));
-    Writer { out: &out }
+    nesting::check(text).map_err(|reason| format!("the body is not usable YAML: {reason}"))?;
+    let (out, left) = (RefCell::new(Vec::with_capacity(text.len())), Cell::new(MAX_VALUES));
+    Writer { out: &out, left: &left }
         .deserialize(yaml_serde::Deserializer::from_str(text))
         .map_err(|error| format!("the body is not YAML: {error}"))?;
     Ok(out.into_inner())
@@ -42,6 +50,8 @@ pub(crate) fn to_json(yaml: &[u8]) -> Result<Vec<u8>, String> {
 #[derive(Clone, Copy)]
 struct Writer<'a> {
     out: &'a RefCell<Vec<u8>>,
+    /// Values that may still follow.
+    left: &'a Cell<usize>,
 }
 
 /// The key of a map, which must be a text.
@@ -69,6 +79,11 @@ impl<'de> DeserializeSeed<'de> for Writer<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        // Values without text, such as empty lists, cost the parser much and the text little.
+        let left = self.left.get().checked_sub(1).ok_or_else(|| {
+            D::Error::custom(format_args!("it holds more than {MAX_VALUES} values"))
+        })?;
+        self.left.set(left);
         from.deserialize_any(self)
     }
 }
@@ -186,6 +201,12 @@ mod tests {
 
     fn refused(yaml: &str) -> String {
         to_json(yaml.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        assert_eq!(json("\u{feff}a: 1\n"), r#"{"a":1}"#);
+        assert!(refused("\u{feff}").contains("empty"));
     }
 
     #[test]

@@ -13,9 +13,10 @@ use control_plane::records::{Expected, Record, RecordWrite};
 use pki::{Authority, AuthorityCertificate, MAX_AUTHORITIES};
 use zeroize::Zeroizing;
 
+use super::KeyRing;
+use super::error::{KeyError, named};
 use super::sealing::Sealed;
 use super::stored::{self, Purpose, StoredAuthority, StoredKey};
-use super::{KeyError, KeyRing};
 use crate::driver::Handle;
 use crate::records::Published;
 use crate::{clock, files};
@@ -48,11 +49,11 @@ impl Authorities {
         let stored = stored::of_purpose(records, Purpose::Authority)?;
         let count = stored.len();
         for (at, (record, stored)) in stored.into_iter().enumerate() {
-            let what = || super::named(&record.key);
+            let what = || named(&record.key);
             let damaged = || KeyError::Damaged { what: what() };
             let failed = |source| KeyError::Authority { what: what(), source };
             let public = stored.authority.ok_or_else(damaged)?;
-            // The oldest ends the chain; what an even older one signed convinces nobody.
+            // The oldest ends the chain; what an even older one signed convinces no one.
             let is_oldest = at + 1 == count;
             path.push_str(if is_oldest {
                 &public.certificate
@@ -247,7 +248,7 @@ pub(crate) struct Status {
 pub(crate) fn statuses(records: &Published) -> Result<Vec<Status>, KeyError> {
     let mut statuses = Vec::new();
     for (record, stored) in stored::of_purpose(records, Purpose::Authority)? {
-        let damaged = || KeyError::Damaged { what: super::named(&record.key) };
+        let damaged = || KeyError::Damaged { what: named(&record.key) };
         let StoredKey { create_time, authority, .. } = stored;
         let public = authority.ok_or_else(damaged)?;
         let key = AuthorityCertificate::read(&public.certificate).map_err(|_| damaged())?.key();
@@ -256,7 +257,7 @@ pub(crate) fn statuses(records: &Published) -> Result<Vec<Status>, KeyError> {
     Ok(statuses)
 }
 
-/// The removal of the oldest CA, once nobody holds a valid certificate of it.
+/// The removal of the oldest CA, once no one holds a valid certificate of it.
 pub(crate) fn removal(
     records: &Published,
     now: Timestamp,

@@ -1,6 +1,6 @@
 //! The cluster key: the file that encrypts the key ring, and how another takes its place.
 //!
-//! While it is replaced there are two files: `cluster.key`, and `cluster.key.next` beside it. The
+//! While it is replaced there are two files: `cluster.key`, and `cluster.key.next` next to it. The
 //! ring is re-encrypted in one commit, so the ring itself says which of the two is in use. Only then
 //! does the next file get the name of the first. A crash at any point leaves a file that opens the
 //! ring, and each start tries both.
@@ -16,14 +16,14 @@ use base64::engine::general_purpose::STANDARD;
 use control_plane::records::RecordKind;
 use zeroize::Zeroizing;
 
-use super::KeyError;
+use super::error::KeyError;
 use super::sealing::{KEY_BYTES, NoRandom, Sealed, SealingKey, random};
 use super::stored::StoredKey;
 use crate::files;
 use crate::records::Published;
 
 /// In the data directory, unless the settings name another file.
-pub(super) const CLUSTER_KEY: &str = "cluster.key";
+pub(crate) const CLUSTER_KEY: &str = "cluster.key";
 
 /// Added to the name of the file: the key that takes its place.
 const NEXT: &str = ".next";
@@ -147,8 +147,8 @@ impl ClusterKey {
         Ok(())
     }
 
-    /// Gives the current key the file of the former, which stays beside it. Both names are tried at a
-    /// start, so nothing depends on it.
+    /// Gives the current key the file of the former, which stays next to it. Both names are tried
+    /// at a start, so nothing depends on it.
     pub(super) fn settle(&self) {
         if let Err(error) = self.rename() {
             let source = std::error::Error::source(&error).map(ToString::to_string);
@@ -171,7 +171,7 @@ impl ClusterKey {
             move |source| KeyError::Io { path, source }
         };
         match read(&self.path)? {
-            // Somebody has given it its name.
+            // It has its final name already.
             Some(key) if keys.current.as_ref().is_some_and(|it| it.id() == key.id()) => {
                 keys.is_next = false;
                 return Ok(());

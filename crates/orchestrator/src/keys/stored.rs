@@ -4,8 +4,8 @@ use api_types::{KeyDigest, Timestamp};
 use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
 use serde::{Deserialize, Serialize};
 
+use super::error::{KeyError, named};
 use super::sealing::Sealed;
-use super::{KeyError, named};
 use crate::records::Published;
 
 /// Begins the names of records of CAs; the digest of the CA's key follows. What encrypts a key

@@ -246,7 +246,7 @@ async fn the_next_cluster_key_is_found_wherever_the_process_ends() {
     }
     let mode = fs::metadata(&old).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Somebody has renamed the next file, and the process did not see it.
+    // An operator has renamed the next file, and the process did not see it.
     let started = Started::open(dir).unwrap();
     let writes = started.keys.under_next_cluster_key(started.view.records()).unwrap();
     started.handle.change_records(writes).await.unwrap();
@@ -254,7 +254,7 @@ async fn the_next_cluster_key_is_found_wherever_the_process_ends() {
     started.keys.follow_cluster_key(started.view.records()).unwrap();
     started.stop().await;
     assert_eq!(start(dir).await.unwrap(), first);
-    // One that nobody can read yet does not keep it from starting.
+    // One that cannot be read yet does not keep it from starting.
     fs::write(&next, "half").unwrap();
     assert_eq!(start(dir).await.unwrap(), first);
 }
@@ -329,7 +329,7 @@ async fn a_ca_follows_another_and_both_are_published() {
     let stored = of_purpose(records, Purpose::Authority).unwrap();
     assert_eq!(stored.iter().filter(|(_, key)| key.sealed.is_some()).count(), 1);
 
-    // The oldest goes first, when nobody has a certificate of it and the last one has expired.
+    // The oldest goes first, when no one has a certificate of it and the last one has expired.
     let removal = |now, held| {
         authorities::removal(records, api_types::Timestamp(now), |key| {
             assert_eq!(key, first);

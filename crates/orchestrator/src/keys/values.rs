@@ -3,8 +3,10 @@
 use control_plane::records::RecordWrite;
 use zeroize::Zeroizing;
 
+use super::KeyRing;
+use super::error::KeyError;
 use super::sealing::{Sealed, SealingKey};
-use super::{KeyError, KeyRing, Purpose, stored};
+use super::stored::{self, Purpose};
 use crate::records::Published;
 
 // === impl KeyRing ===
@@ -33,20 +35,6 @@ impl KeyRing {
         let damaged = || KeyError::Damaged { what: what() };
         let key = records.get(&Self::key_of(&sealed.key_id)).ok_or_else(damaged)?;
         self.open_key(&key)?.unseal(place, sealed).ok_or_else(damaged)
-    }
-
-    /// A value that was sealed for this place, sealed again with the newest key.
-    pub(crate) fn seal_value_again(
-        &self,
-        records: &Published,
-        place: &str,
-        sealed: &Sealed,
-        what: impl Fn() -> String,
-    ) -> Result<Sealed, KeyError> {
-        let value = self.unseal_value(records, place, sealed, what)?;
-        // There is a key: the value was read with one.
-        let (sealed, _) = self.seal_value(records, place, &value)?;
-        Ok(sealed)
     }
 
     /// The ID of the key that values are encrypted with from now on; none before the first value.

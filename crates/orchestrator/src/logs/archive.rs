@@ -11,8 +11,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::Access;
-use super::relay::Answer;
+use super::access::Access;
+use super::relay::{Answer, NotAsked};
+use crate::shares::{Owner, Refused};
 
 /// How long a node may take to connect; after that it counts as disconnected.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -34,6 +35,8 @@ pub(crate) enum NoArchive {
     /// The node has no such archive or file.
     Absent,
     Failed(String),
+    /// The reader has as many streams of the node as it may have.
+    Refused(Refused),
 }
 
 /// An archive that ends early.
@@ -62,7 +65,11 @@ impl Access {
                 archive: Some(request),
             })
         };
-        let mut answer = self.relay.ask(node, request).ok_or(NoArchive::Unreachable)?;
+        let asked = self.relay.read(node, &Owner::current(), request);
+        let mut answer = asked.map_err(|not_asked| match not_asked {
+            NotAsked::Unreachable => NoArchive::Unreachable,
+            NotAsked::Refused(refused) => NoArchive::Refused(refused),
+        })?;
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, answer.next()).await;
         let mut frames = connected.ok().flatten().ok_or(NoArchive::Unreachable)?;
         loop {
@@ -81,6 +88,7 @@ impl Access {
                     | LogFrame::Output(_)
                     | LogFrame::Content { .. }
                     | LogFrame::Usage { .. }
+                    | LogFrame::NodeUsage { .. }
                     | LogFrame::End => return Err(NoArchive::Unreachable),
                 }
             }
@@ -122,6 +130,7 @@ impl Archive {
                 | LogFrame::Absent
                 | LogFrame::Archive(_)
                 | LogFrame::Usage { .. }
+                | LogFrame::NodeUsage { .. }
                 | LogFrame::Begin(_)
                 | LogFrame::Output(_) => return incomplete("the node sent less than it announced"),
             }

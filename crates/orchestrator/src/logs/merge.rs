@@ -1,7 +1,8 @@
 //! Merges the output of all requested executions of a job into one sequence.
 //!
 //! A reader that follows several executions gets their output as it arrives, and new executions
-//! join in. Otherwise the executions come one after the other, in the order of their creation.
+//! join in. Otherwise the executions come one after the other, in the order of their creation. By
+//! time, both are merged; past output in blocks of executions.
 
 #[cfg(test)]
 mod tests;
@@ -14,22 +15,29 @@ use api_types::history::EventType;
 use api_types::job::{JobSpec, JobType};
 use api_types::log::LogPosition;
 use api_types::{ExecutionId, JobId, Timestamp};
-use control_plane::store::{EventEntry, EventsQuery, Namespaces, Reads};
+use control_plane::store::{
+    EventEntry, EventsQuery, ExecutionOrder, ExecutionPosition, ExecutionQuery, Namespaces, Reads,
+};
 use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
-use scheduler::change::EventSubject;
+use scheduler::change::{EventSubject, ExecutionRow};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Access;
-use super::source::{Item, LogOptions, Source};
+use super::access::Access;
+use super::by_time::ByTime;
+use super::item::{Event, Item, Label, LogOptions, LogOrder};
+use super::source::Source;
 use crate::reads::{AskedBy, ReadError};
 
-/// Executions that one reader follows at once; each may hold a connection from its node. Further
-/// executions wait until another ends, and a remark informs the reader.
+/// Executions that one reader follows at the same time; each may hold a connection from its node.
+/// Further executions wait until another ends, and a remark informs the reader.
 const MAX_AT_ONCE: usize = 64;
 
+/// The same for a page of the store.
+const BLOCK: u32 = 64;
+
 /// Events examined in one read of the store, which takes about 2 ms. A read that finds more leaves the
-/// rest to the next one, so that a job with a million executions keeps nobody else from reading.
+/// rest to the next one, so that a job with a million executions keeps no one else from reading.
 const EVENTS_AT_ONCE: u32 = 1000;
 
 /// The revision of an execution's first event.
@@ -37,15 +45,6 @@ const FIRST_REVISION: u64 = 1;
 
 /// Interval between scans for new executions.
 const SCAN_INTERVAL: Duration = Duration::from_millis(250);
-
-/// A message to the reader, and the execution it concerns.
-pub(super) enum Event {
-    Item(ExecutionId, Item),
-    /// The execution's output is complete.
-    Ended(ExecutionId),
-    /// The execution's output broke off.
-    Interrupted(&'static str),
-}
 
 /// What the reader already has of some executions.
 pub(crate) type Resumed = HashMap<ExecutionId, LogPosition>;
@@ -64,16 +63,27 @@ pub(super) struct Merge {
     access: Arc<Access>,
     options: LogOptions,
     at_once: usize,
-    running: SelectAll<BoxStream<'static, Event>>,
+    running: Running,
     waiting: VecDeque<(ExecutionId, LogOptions)>,
     resumed: Resumed,
     search: Search,
     commits: watch::Receiver<u64>,
 }
 
+/// The executions that are being read.
+enum Running {
+    AsItArrives(SelectAll<BoxStream<'static, Event>>),
+    ByTime(ByTime),
+}
+
 /// Where further executions may come from.
 enum Search {
     Over,
+    /// All that there are, in blocks by index; `after` the last one of the former block.
+    Blocks {
+        job: JobId,
+        after: Option<ExecutionPosition>,
+    },
     Of {
         job: JobId,
         /// The sequence up to which the job's events were examined.
@@ -126,16 +136,26 @@ impl Merge {
         options: LogOptions,
         resumed: Resumed,
     ) -> Self {
-        let (search, waiting, at_once) = match which {
-            Which::One(id) => (Search::Over, VecDeque::from([(id, options)]), 1),
-            Which::InTurn(job) => (Search::begin(job), VecDeque::new(), 1),
+        let as_it_arrives = || Running::AsItArrives(SelectAll::new());
+        let by_time = || Running::ByTime(ByTime::new(options.follow));
+        let (search, waiting, at_once, running) = match which {
+            Which::One(id) => (Search::Over, VecDeque::from([(id, options)]), 1, as_it_arrives()),
+            Which::InTurn(job) => (Search::begin(job), VecDeque::new(), 1, as_it_arrives()),
             Which::Together(job) => {
-                let at_once = if options.follow { MAX_AT_ONCE } else { 1 };
-                (Search::begin(job), VecDeque::new(), at_once)
+                let (search, at_once) = match (options.order, options.follow) {
+                    (LogOrder::Time, false) => (Search::Blocks { job, after: None }, MAX_AT_ONCE),
+                    (LogOrder::Time | LogOrder::Arrival, true) => (Search::begin(job), MAX_AT_ONCE),
+                    (LogOrder::Arrival, false) => (Search::begin(job), 1),
+                };
+                let running = match options.order {
+                    LogOrder::Time => by_time(),
+                    LogOrder::Arrival => as_it_arrives(),
+                };
+                (search, VecDeque::new(), at_once, running)
             }
         };
         let commits = access.view.feed().last_seq();
-        let (access, running) = (Arc::clone(access), SelectAll::new());
+        let access = Arc::clone(access);
         Self { access, options, at_once, running, waiting, resumed, search, commits }
     }
 
@@ -146,7 +166,14 @@ impl Merge {
             {
                 let position = self.resumed.get(&id).copied();
                 let source = Source::new(&self.access, id, options, position);
-                self.running.push(events_of(id, source));
+                self.running.push(id, source);
+            }
+            if self.running.is_empty() && matches!(self.search, Search::Blocks { .. }) {
+                match self.next_block().await {
+                    Ok(None) => continue,
+                    Ok(Some(event)) => return Some(event),
+                    Err(error) => return Some(unreadable(&error)),
+                }
             }
             if self.running.is_empty() && matches!(self.search, Search::Over) {
                 return None;
@@ -166,11 +193,7 @@ impl Merge {
                     match self.scan().await {
                         Ok(None) => {}
                         Ok(Some(event)) => return Some(event),
-                        Err(error) => {
-                            tracing::warn!(%error, "cannot read the store for a log reader");
-                            let reason = "the state database is not available";
-                            return Some(Event::Interrupted(reason));
-                        }
+                        Err(error) => return Some(unreadable(&error)),
                     }
                 }
             }
@@ -196,19 +219,91 @@ impl Merge {
             let due = if found.more { Due::At(now) } else { Due::AfterCommit(now + SCAN_INTERVAL) };
             Search::Of { job, after: found.through, existing: Some(found.existing), due }
         };
-        Ok(self.overfull())
+        self.overfull().await
     }
 
-    fn overfull(&self) -> Option<Event> {
+    async fn overfull(&mut self) -> Result<Option<Event>, ReadError> {
         let free = self.at_once - self.running.len().min(self.at_once);
-        let (id, _) = self.waiting.get(free)?;
-        (self.at_once == MAX_AT_ONCE).then(|| {
+        let Some((id, _)) = self.waiting.get(free).copied() else { return Ok(None) };
+        if self.at_once != MAX_AT_ONCE {
+            return Ok(None);
+        }
+        let read = move |reads: &dyn Reads| Ok::<_, ReadError>(reads.execution(id)?);
+        let stored = self.access.reader.run(AskedBy::User, read).await?;
+        let label = Label { id, index: stored.map_or(0, |stored| stored.row.index) };
+        let remark = format!(
+            "{MAX_AT_ONCE} executions are followed at the same time: this one and those after it \
+             join in when one of these is over"
+        );
+        Ok(Some(Event::Item(label, Item::Remark(remark))))
+    }
+
+    /// Begins the next block of executions.
+    async fn next_block(&mut self) -> Result<Option<Event>, ReadError> {
+        let Search::Blocks { job, after } = self.search else { return Ok(None) };
+        let query = ExecutionQuery {
+            job,
+            order: ExecutionOrder::Index,
+            reverse: false,
+            states: Vec::new(),
+            after,
+            limit: BLOCK,
+        };
+        let read = move |reads: &dyn Reads| Ok::<_, ReadError>(reads.executions(&query)?);
+        let page = self.access.reader.run(AskedBy::User, read).await?;
+        let rows = page.items.iter().map(|stored| &stored.row);
+        self.waiting.extend(rows.map(|row| (row.id, self.options)));
+        let position = |row: &ExecutionRow| ExecutionPosition {
+            key: ExecutionOrder::Index.key(row),
+            id: row.id,
+        };
+        let last = page.items.last().map(|stored| position(&stored.row));
+        self.search = match last.filter(|_| page.more) {
+            Some(last) => Search::Blocks { job, after: Some(last) },
+            None => Search::Over,
+        };
+        let first = page.items.first().filter(|_| after.is_some());
+        Ok(first.map(|stored| {
+            let label = Label { id: stored.row.id, index: stored.row.index };
             let remark = format!(
-                "{MAX_AT_ONCE} executions are followed at once: this one and those after it join \
-                 in when one of these is over"
+                "{MAX_AT_ONCE} executions are merged at a time: this one and those after it follow"
             );
-            Event::Item(*id, Item::Remark(remark))
-        })
+            Event::Item(label, Item::Remark(remark))
+        }))
+    }
+}
+
+fn unreadable(error: &ReadError) -> Event {
+    tracing::warn!(%error, "cannot read the store for a log reader");
+    Event::Interrupted("the state database is not available")
+}
+
+// === impl Running ===
+
+impl Running {
+    fn len(&self) -> usize {
+        match self {
+            Self::AsItArrives(sources) => sources.len(),
+            Self::ByTime(sources) => sources.len(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn push(&mut self, id: ExecutionId, source: Source) {
+        match self {
+            Self::AsItArrives(sources) => sources.push(events_of(id, source)),
+            Self::ByTime(sources) => sources.push(id, events_of(id, source)),
+        }
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        match self {
+            Self::AsItArrives(sources) => sources.next().await,
+            Self::ByTime(sources) => sources.next().await,
+        }
     }
 }
 
@@ -266,7 +361,8 @@ async fn due(search: &mut Search, commits: &mut watch::Receiver<u64>) {
 
 fn events_of(id: ExecutionId, source: Source) -> BoxStream<'static, Event> {
     stream::unfold(source, move |mut source| async move {
-        source.next().await.map(|item| (Event::Item(id, item), source))
+        let item = source.next().await?;
+        Some((Event::Item(Label { id, index: source.index() }, item), source))
     })
     .chain(stream::once(async move { Event::Ended(id) }))
     .boxed()

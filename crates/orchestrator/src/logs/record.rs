@@ -8,7 +8,7 @@ use api_types::log::{LogPosition, LogStream, OutputTail, StreamTail};
 use api_types::quantity::Bytes;
 use control_plane::store::StoredExecution;
 
-use super::source::{Item, LogOptions, Piece};
+use super::item::{Item, LogOptions, Piece};
 
 /// Bytes of a stream that are kept, in order.
 struct Kept {
@@ -63,7 +63,7 @@ type Found = (LogStream, u64, Vec<u8>);
 
 enum Part {
     Bytes(Found),
-    /// Bytes of the stream that nobody has any more, and how many are kept after them.
+    /// Bytes of the stream that are lost, and how many are kept after them.
     Gap(LogStream, Range<u64>, u64),
 }
 

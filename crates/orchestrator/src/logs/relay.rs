@@ -1,7 +1,7 @@
 //! Connects readers of output, archives and usage with the nodes that have them.
 //!
-//! A request goes out on the node's assignments stream, beside the scheduler's decisions. The node
-//! answers on a connection of its own, and its frames go to the waiting reader. Nothing is stored
+//! A request goes out on the node's assignments stream, like the scheduler's decisions. The node
+//! answers on a separate connection, and its frames go to the waiting reader. Nothing is stored
 //! here: a few frames of each answer are in flight, and a slow reader delays only its own node's
 //! connection.
 
@@ -14,8 +14,21 @@ use api_types::protocol::AssignmentLine;
 use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
 
+use crate::shares::{Owner, Permit, Pool, Refusals, Refused, Shares};
+
 /// Requests queued for a node's stream; beyond it the node counts as disconnected.
 const WAITING_REQUESTS: usize = 1024;
+
+/// Streams of output and archives from one node, as many as an agent serves. Beyond it, or beyond the
+/// reader's share, the reader is told so and may come again.
+const STREAMS_OF_A_NODE: usize = 256;
+
+const POOL: Pool = Pool {
+    name: "node_stream",
+    what: "streams from the node",
+    serves_nodes: false,
+    open_has_all: true,
+};
 
 /// Batches of frames between a node's connection and its reader; each batch is one read of the
 /// connection, some ten kilobytes.
@@ -25,6 +38,7 @@ pub(crate) struct Relay {
     links: Mutex<Links>,
     /// Counts the opened streams.
     attached: watch::Sender<u64>,
+    refusals: Refusals,
 }
 
 #[derive(Default)]
@@ -39,6 +53,7 @@ struct Link {
     /// The stream's number: a newer stream of the node replaces the older one.
     number: u64,
     requests: mpsc::Sender<AssignmentLine>,
+    streams: Shares,
 }
 
 struct Awaited {
@@ -59,17 +74,26 @@ pub(super) struct Answer {
     relay: Arc<Relay>,
     id: Uuid,
     frames: mpsc::Receiver<Vec<LogFrame>>,
+    /// Of the node's streams.
+    permit: Option<Permit>,
+}
+
+/// Why a node was not asked.
+#[derive(Debug)]
+pub(super) enum NotAsked {
+    Unreachable,
+    Refused(Refused),
 }
 
 // === impl Relay ===
 
-impl Default for Relay {
-    fn default() -> Self {
-        Self { links: Mutex::default(), attached: watch::Sender::new(0) }
-    }
-}
-
 impl Relay {
+    pub(super) fn new(refusals: &Refusals) -> Self {
+        let (links, attached) = (Mutex::default(), watch::Sender::new(0));
+        refusals.begin(POOL.name);
+        Self { links, attached, refusals: refusals.clone() }
+    }
+
     /// Routes requests for the node to this stream from now on.
     pub(crate) fn attach(self: &Arc<Self>, node: NodeId) -> Attachment {
         let (sender, requests) = mpsc::channel(WAITING_REQUESTS);
@@ -78,7 +102,8 @@ impl Relay {
             // Counted under the lock, so that two streams never share a number.
             self.attached.send_modify(|count| *count += 1);
             let number = *self.attached.borrow();
-            links.nodes.insert(node, Link { number, requests: sender });
+            let streams = Shares::new(POOL, STREAMS_OF_A_NODE, &self.refusals);
+            links.nodes.insert(node, Link { number, requests: sender, streams });
             number
         };
         Attachment { relay: Arc::clone(self), node, number, requests }
@@ -89,7 +114,22 @@ impl Relay {
         self.attached.subscribe()
     }
 
-    /// Sends a node a request that it answers on a connection; `None` when the node cannot be reached now.
+    /// Sends a node a request that it answers on a connection for as long as its reader likes.
+    pub(super) fn read(
+        self: &Arc<Self>,
+        node: NodeId,
+        owner: &Owner,
+        request: impl FnOnce(Uuid) -> AssignmentLine,
+    ) -> Result<Answer, NotAsked> {
+        let streams = self.links().nodes.get(&node).map(|link| link.streams.clone());
+        let permit = streams.ok_or(NotAsked::Unreachable)?.take(owner, 1);
+        let permit = permit.map_err(NotAsked::Refused)?;
+        let mut answer = self.ask(node, request).ok_or(NotAsked::Unreachable)?;
+        answer.permit = Some(permit);
+        Ok(answer)
+    }
+
+    /// Sends a node a request of the service's own; `None` when the node cannot be reached now.
     pub(super) fn ask(
         self: &Arc<Self>,
         node: NodeId,
@@ -102,7 +142,7 @@ impl Relay {
         link.requests.try_send(request(id)).ok()?;
         links.awaited.insert(id, Awaited { node, frames: sender });
         drop(links);
-        Some(Answer { relay: Arc::clone(self), id, frames })
+        Some(Answer { relay: Arc::clone(self), id, frames, permit: None })
     }
 
     /// The reader that waits for this answer of the node. Each id is answered once.
@@ -159,6 +199,7 @@ impl Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         self.relay.links().awaited.remove(&self.id);
+        drop(self.permit.take());
     }
 }
 
@@ -169,19 +210,19 @@ mod tests {
     use super::*;
 
     fn request(stream_id: Uuid) -> AssignmentLine {
-        AssignmentLine::Usage(UsageRequest { stream_id })
+        AssignmentLine::Usage(UsageRequest { stream_id, job_id: None, node: false })
     }
 
     async fn requested(attachment: &mut Attachment) -> Uuid {
         match attachment.next().await {
-            AssignmentLine::Usage(UsageRequest { stream_id }) => stream_id,
+            AssignmentLine::Usage(UsageRequest { stream_id, .. }) => stream_id,
             other => panic!("{other:?} was never requested"),
         }
     }
 
     #[tokio::test]
     async fn only_the_requested_node_may_answer_and_only_once() {
-        let relay = Arc::new(Relay::default());
+        let relay = Arc::new(Relay::new(&Refusals::default()));
         let (node, other) =
             (NodeId::from_uuid(Uuid::from_u128(1)), NodeId::from_uuid(Uuid::from_u128(2)));
         assert!(relay.ask(node, request).is_none(), "it has no stream");
@@ -200,8 +241,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn one_reader_leaves_streams_of_a_node_to_others() {
+        let relay = Arc::new(Relay::new(&Refusals::default()));
+        let node = NodeId::from_uuid(Uuid::from_u128(1));
+        let _attachment = relay.attach(node);
+        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|at| Owner::unknown(at.parse().ok()));
+        let mut open = Vec::new();
+        let refused = loop {
+            match relay.read(node, &one, request) {
+                Ok(answer) => open.push(answer),
+                Err(refused) => break refused,
+            }
+        };
+        assert!(matches!(refused, NotAsked::Refused(_)) && open.len() < STREAMS_OF_A_NODE / 2);
+        assert!(relay.read(node, &other, request).is_ok());
+        assert!(relay.ask(node, request).is_some(), "the service itself asks in any case");
+        let elsewhere = NodeId::from_uuid(Uuid::from_u128(2));
+        let _other = relay.attach(elsewhere);
+        assert!(relay.read(elsewhere, &one, request).is_ok());
+        drop(open);
+        assert!(relay.read(node, &one, request).is_ok());
+    }
+
+    #[tokio::test]
     async fn a_newer_stream_of_a_node_takes_over() {
-        let relay = Arc::new(Relay::default());
+        let relay = Arc::new(Relay::new(&Refusals::default()));
         let node = NodeId::from_uuid(Uuid::from_u128(1));
         let older = relay.attach(node);
         let mut newer = relay.attach(node);

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use api_types::log::{LogLine, LogSource, LogStream};
 use api_types::{ExecutionId, Timestamp};
 
-use super::merge::Event;
-use super::source::{Item, Piece};
+use super::item::{Event, Item, Label, Piece};
 
 /// The longest assembled line; a longer one is split. Each followed stream may hold this much.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -18,6 +17,8 @@ pub(crate) enum Form {
     Raw,
     /// `e-12ab34cd | line`, and `e-12ab34cd ! remark`.
     Prefixed,
+    /// `[2] | line`, and `[2] ! remark`.
+    Indexed,
     /// One JSON object a line.
     Json,
 }
@@ -31,6 +32,7 @@ pub(super) struct Render {
 }
 
 struct OpenLine {
+    index: u32,
     begun: Timestamp,
     /// Bytes of the stream before it.
     offset: u64,
@@ -64,8 +66,11 @@ impl Render {
             (Event::Item(_, Item::Output(pieces)), Form::Raw) => {
                 pieces.iter().for_each(|piece| out.extend_from_slice(&piece.bytes));
             }
-            (Event::Item(id, Item::Output(pieces)), Form::Prefixed | Form::Json) => {
-                pieces.into_iter().for_each(|piece| self.piece(id, &piece, &mut out));
+            (
+                Event::Item(label, Item::Output(pieces)),
+                Form::Prefixed | Form::Indexed | Form::Json,
+            ) => {
+                pieces.into_iter().for_each(|piece| self.piece(label, &piece, &mut out));
             }
             (Event::Item(_, Item::Remark(_)) | Event::Ended(_), Form::Raw) => {}
             // The bytes cannot pass for complete, and the end is worth having.
@@ -74,14 +79,16 @@ impl Render {
             }
             (Event::Item(_, Item::Missing(reason)), Form::Raw) => return Err(BrokenOff(reason)),
             (
-                Event::Item(id, Item::Remark(text) | Item::Missing(text)),
-                Form::Prefixed | Form::Json,
-            ) => self.remark(id, text, &mut out),
-            (Event::Item(id, Item::Gap(text)), Form::Prefixed | Form::Json) => {
-                self.end_lines(id, &mut out);
-                self.remark(id, text, &mut out);
+                Event::Item(label, Item::Remark(text) | Item::Missing(text)),
+                Form::Prefixed | Form::Indexed | Form::Json,
+            ) => self.remark(label, text, &mut out),
+            (Event::Item(label, Item::Gap(text)), Form::Prefixed | Form::Indexed | Form::Json) => {
+                self.end_lines(label.id, &mut out);
+                self.remark(label, text, &mut out);
             }
-            (Event::Ended(id), Form::Prefixed | Form::Json) => self.end_lines(id, &mut out),
+            (Event::Ended(id), Form::Prefixed | Form::Indexed | Form::Json) => {
+                self.end_lines(id, &mut out)
+            }
             (Event::Interrupted(reason), _) => return Err(BrokenOff(reason.to_owned())),
         }
         Ok(out)
@@ -97,13 +104,14 @@ impl Render {
     }
 
     /// Cuts a piece into lines; the beginning of the first may have come before.
-    fn piece(&mut self, id: ExecutionId, piece: &Piece, out: &mut Vec<u8>) {
+    fn piece(&mut self, Label { id, index }: Label, piece: &Piece, out: &mut Vec<u8>) {
         let Piece { stream, time, offset, bytes } = piece;
         let mut offset = *offset;
         self.time = *time;
         let key = (id, *stream);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let mut line = self.open.remove(&key).unwrap_or_else(|| OpenLine {
+                index,
                 begun: *time,
                 offset,
                 bytes: Vec::new(),
@@ -136,8 +144,8 @@ impl Render {
         end: LineEnd,
         out: &mut Vec<u8>,
     ) {
-        if self.form == Form::Prefixed {
-            out.extend_from_slice(id.short().as_bytes());
+        if let Some(prefix) = self.prefix(Label { id, index: line.index }) {
+            out.extend_from_slice(prefix.as_bytes());
             out.extend_from_slice(b" | ");
             out.extend_from_slice(&line.bytes);
             out.push(b'\n');
@@ -146,6 +154,7 @@ impl Render {
         json(
             &LogLine {
                 execution_id: id,
+                index: Some(line.index),
                 source: stream.into(),
                 time: line.begun.rfc3339(),
                 line: String::from_utf8_lossy(&line.bytes).into_owned(),
@@ -156,14 +165,32 @@ impl Render {
         );
     }
 
-    fn remark(&self, id: ExecutionId, text: String, out: &mut Vec<u8>) {
-        if self.form == Form::Prefixed {
-            out.extend_from_slice(format!("{} ! {text}\n", id.short()).as_bytes());
+    fn remark(&self, label: Label, text: String, out: &mut Vec<u8>) {
+        if let Some(prefix) = self.prefix(label) {
+            out.extend_from_slice(format!("{prefix} ! {text}\n").as_bytes());
             return;
         }
-        let (source, time) = (LogSource::Service, self.time.rfc3339());
-        let (partial, offset) = (false, None);
-        json(&LogLine { execution_id: id, source, time, line: text, partial, offset }, out);
+        json(
+            &LogLine {
+                execution_id: label.id,
+                index: Some(label.index),
+                source: LogSource::Service,
+                time: self.time.rfc3339(),
+                line: text,
+                partial: false,
+                offset: None,
+            },
+            out,
+        );
+    }
+
+    /// What a line of text begins with; none where lines are JSON.
+    fn prefix(&self, label: Label) -> Option<String> {
+        match self.form {
+            Form::Prefixed => Some(label.id.short()),
+            Form::Indexed => Some(format!("[{}]", label.index)),
+            Form::Raw | Form::Json => None,
+        }
     }
 }
 
@@ -194,9 +221,13 @@ mod tests {
         ExecutionId::from_uuid(Uuid::from_u128(number << 96))
     }
 
+    fn label(number: u128) -> Label {
+        Label { id: id(number), index: u32::try_from(number).unwrap() }
+    }
+
     fn printed(number: u128, stream: LogStream, bytes: &[u8]) -> Event {
         let piece = Piece { stream, time: Timestamp(1), offset: 0, bytes: bytes.to_vec() };
-        Event::Item(id(number), Item::Output(vec![piece]))
+        Event::Item(label(number), Item::Output(vec![piece]))
     }
 
     fn render(form: Form, events: Vec<Event>) -> String {
@@ -217,8 +248,10 @@ mod tests {
             printed(1, ERR, b"error\n"),
             printed(1, OUT, b" c\n\nd"),
             Event::Ended(id(1)),
-            Event::Item(id(2), Item::Missing("gone".to_owned())),
+            Event::Item(label(2), Item::Missing("gone".to_owned())),
         ];
+        let by_index = |events| render(Form::Indexed, events);
+        assert_eq!(by_index(vec![printed(2, OUT, b"other\n")]), "[2] | other\n");
         assert_eq!(
             render(Form::Prefixed, events),
             "e-00000002 | other\ne-00000001 | error\ne-00000001 | a b c\ne-00000001 | \n\
@@ -231,7 +264,7 @@ mod tests {
         let events = vec![
             printed(1, ERR, b"x\xff"),
             Event::Ended(id(1)),
-            Event::Item(id(1), Item::Remark("r".to_owned())),
+            Event::Item(label(1), Item::Remark("r".to_owned())),
         ];
         let lines: Vec<LogLine> = render(Form::Json, events)
             .lines()
@@ -240,6 +273,7 @@ mod tests {
         let time = "1970-01-01T00:00:00.000000001Z".to_owned();
         let line = |source, text: &str, offset| LogLine {
             execution_id: id(1),
+            index: Some(1),
             source,
             time: time.clone(),
             line: text.to_owned(),
@@ -267,7 +301,7 @@ mod tests {
     fn an_offset_counts_the_bytes_up_to_the_end_of_its_line() {
         let piece = |offset, bytes: &[u8]| {
             let piece = Piece { stream: OUT, time: Timestamp(1), offset, bytes: bytes.to_vec() };
-            Event::Item(id(1), Item::Output(vec![piece]))
+            Event::Item(label(1), Item::Output(vec![piece]))
         };
         let long = vec![b'x'; MAX_LINE_BYTES + 3];
         let events = vec![
@@ -289,9 +323,9 @@ mod tests {
     fn raw_output_is_exactly_what_the_task_printed() {
         let mut render = Render::new(Form::Raw);
         assert_eq!(render.push(printed(1, OUT, b"\xff")), Ok(b"\xff".to_vec()));
-        let remark = Event::Item(id(1), Item::Remark("r".to_owned()));
+        let remark = Event::Item(label(1), Item::Remark("r".to_owned()));
         assert_eq!(render.push(remark), Ok(Vec::new()));
-        let missing = Event::Item(id(1), Item::Missing("m".to_owned()));
+        let missing = Event::Item(label(1), Item::Missing("m".to_owned()));
         assert_eq!(render.push(missing), Err(BrokenOff("m".to_owned())));
     }
 }

@@ -7,16 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::execution::ComputeState;
-use api_types::log::{LogFrame, LogOutput, LogPosition, LogStream, StreamRequest};
+use api_types::log::{LogFrame, LogOutput, LogPosition, StreamRequest};
 use api_types::node::Connection;
 use api_types::protocol::AssignmentLine;
-use api_types::{ExecutionId, NodeId, Timestamp};
+use api_types::{ExecutionId, NodeId};
 use control_plane::store::StoredExecution;
 use tokio::sync::watch;
 
-use super::relay::Answer;
-use super::{Access, record};
+use super::access::Access;
+use super::item::{Item, LogOptions, Piece};
+use super::record;
+use super::relay::{Answer, NotAsked};
 use crate::reads::{AskedBy, ReadError};
+use crate::shares::{Owner, Refused};
 
 /// How long a connected node may take to begin its answer; then it counts as disconnected.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,39 +37,11 @@ const MOST_PAUSES: u32 = 25;
 /// Consecutive answers without output before a reader that does not follow gets the node's failure.
 const MAX_TRIES: u32 = 5;
 
-/// What the reader requests.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogOptions {
-    pub(crate) follow: bool,
-    pub(crate) tail: Option<u64>,
-    pub(crate) stream: Option<LogStream>,
-}
-
-/// A piece of output, of any length.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) stream: LogStream,
-    pub(super) time: Timestamp,
-    /// Bytes of the stream before it.
-    pub(super) offset: u64,
-    pub(super) bytes: Vec<u8>,
-}
-
-/// A message to the reader.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Item {
-    Output(Vec<Piece>),
-    /// A remark about the output, in words for the user.
-    Remark(String),
-    /// Output is missing between what came before and what follows.
-    Gap(String),
-    /// The output is incomplete, and why.
-    Missing(String),
-}
-
 pub(super) struct Source {
     access: Arc<Access>,
     id: ExecutionId,
+    /// Of its slot; 0 until its record was read.
+    index: u32,
     options: LogOptions,
     /// The next position in each stream; `None` until the node has reported where the output
     /// begins.
@@ -107,6 +82,7 @@ impl Source {
         Self {
             access: Arc::clone(access),
             id,
+            index: 0,
             options,
             position,
             stage: Stage::Searching,
@@ -114,6 +90,11 @@ impl Source {
             commits: access.view.feed().last_seq(),
             attached: access.relay.attached(),
         }
+    }
+
+    /// Of the slot that the execution fills, once its record was read.
+    pub(super) fn index(&self) -> u32 {
+        self.index
     }
 
     pub(super) async fn next(&mut self) -> Option<Item> {
@@ -147,6 +128,7 @@ impl Source {
                 return Stage::missing("the state database is not available".to_owned());
             }
         };
+        self.index = stored.row.index;
         let is_over = match stored.row.compute {
             ComputeState::AskForBidRejected | ComputeState::BidRejected => return Stage::over(),
             ComputeState::Undefined
@@ -157,17 +139,22 @@ impl Source {
             ComputeState::Completed | ComputeState::Failed | ComputeState::Cancelled => true,
         };
         let gave_up = self.trouble.times >= MAX_TRIES || self.trouble.is_absent;
-        if !(is_over && gave_up)
-            && let Some(answer) = self.ask(stored.row.node).await
-        {
-            return Stage::Reading(answer);
+        if !(is_over && gave_up) {
+            match self.ask(stored.row.node).await {
+                Ok(Some(answer)) => return Stage::Reading(answer),
+                Ok(None) => {}
+                Err(refused) => {
+                    let (times, reason) = (self.trouble.times + 1, refused.to_string());
+                    self.trouble = Trouble { times, reason, is_absent: false };
+                    return Stage::Searching;
+                }
+            }
         }
         if is_over {
             return Stage::remaining(self.left_behind(&stored).await);
         }
-        let node = stored.row.node;
         let reason = match self.trouble.reason.as_str() {
-            "" => format!("node {node}, which holds the output, is not connected"),
+            "" => "its node, which holds the output, is not connected".to_owned(),
             reason => reason.to_owned(),
         };
         self.wait_or(Stage::missing(reason)).await
@@ -188,17 +175,18 @@ impl Source {
         Stage::Searching
     }
 
-    /// `None` when the node is disconnected or does not answer.
-    async fn ask(&mut self, node: NodeId) -> Option<Answer> {
-        let record = self.access.view.node(node)?;
+    /// `None` when the node is disconnected or does not answer; refused when the reader has as many
+    /// streams of it as it may have.
+    async fn ask(&mut self, node: NodeId) -> Result<Option<Answer>, Refused> {
+        let Some(record) = self.access.view.node(node) else { return Ok(None) };
         if record.connection != Connection::Connected
             || (!self.options.follow && self.trouble.times >= MAX_TRIES)
         {
-            return None;
+            return Ok(None);
         }
-        let LogOptions { follow, tail, stream } = self.options;
+        let LogOptions { order: _, follow, tail, stream } = self.options;
         let (execution_id, from) = (self.id, self.position);
-        let mut answer = self.access.relay.ask(node, |stream_id| {
+        let asked = self.access.relay.read(node, &Owner::current(), |stream_id| {
             AssignmentLine::Stream(StreamRequest {
                 stream_id,
                 execution_id,
@@ -208,9 +196,14 @@ impl Source {
                 from,
                 archive: None,
             })
-        })?;
-        tokio::time::timeout(ANSWER_TIMEOUT, answer.next()).await.ok()??;
-        Some(answer)
+        });
+        let mut answer = match asked {
+            Ok(answer) => answer,
+            Err(NotAsked::Unreachable) => return Ok(None),
+            Err(NotAsked::Refused(refused)) => return Err(refused),
+        };
+        let begun = tokio::time::timeout(ANSWER_TIMEOUT, answer.next()).await;
+        Ok(begun.ok().flatten().map(|_| answer))
     }
 
     fn take(&mut self, frames: Vec<LogFrame>) -> Option<Item> {
@@ -229,6 +222,7 @@ impl Source {
                 | LogFrame::Archive(_)
                 | LogFrame::Content { .. }
                 | LogFrame::Usage { .. }
+                | LogFrame::NodeUsage { .. }
                 | LogFrame::Unknown => {}
             }
         }

@@ -1,4 +1,5 @@
-//! What running executions use: asked of their nodes while somebody reads it, and kept for a moment.
+//! What running executions use: asked of their nodes while a client reads it, and kept for a
+//! moment.
 //!
 //! One question to a node covers all of its executions. Readers that come within a second, or while
 //! the node answers, share one answer.
@@ -7,17 +8,19 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use api_types::curve::{DAY_POINTS, HOUR_POINTS, MAX_POINTS, NodeCurve};
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::MAX_NAMESPACE_BYTES;
 use api_types::log::LogFrame;
 use api_types::protocol::AssignmentLine;
 use api_types::usage::{ExecutionUsage, UsageRequest};
-use api_types::{ExecutionId, NodeId};
+use api_types::{ExecutionId, JobId, NodeId};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::Access;
-use super::relay::Relay;
+use super::access::Access;
+use super::relay::{Answer, Relay};
+use crate::shares::Owner;
 
 /// How long an answer is passed on.
 const CURRENT: Duration = Duration::from_secs(1);
@@ -28,7 +31,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a node that did not answer is not waited for: its release may not know the question.
 const MUTE: Duration = Duration::from_secs(30);
 
-/// Nodes that nobody has asked about for this long are dropped.
+/// Nodes whose usage no client has read for this long are dropped.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// Executions of one node. A node that names more, or a namespace longer than there is any, is not
@@ -36,7 +39,7 @@ const KEPT: Duration = Duration::from_secs(60);
 const MAX_EXECUTIONS: usize = 20_000;
 
 /// What the executions of a node use.
-pub(crate) type OfNode = Arc<HashMap<ExecutionId, ExecutionUsage>>;
+pub(crate) type OfNode = Arc<Used>;
 
 #[derive(Default)]
 pub(super) struct Answers {
@@ -76,6 +79,29 @@ impl Access {
         answer
     }
 
+    /// What the job's executions on the node used over time; none when it does not say.
+    pub(crate) async fn curves_on(&self, node: NodeId, job: JobId) -> Option<Used> {
+        self.curves(node, Some(job)).await?.executions()
+    }
+
+    /// What all executions on the node used, in the last hour and in the last day.
+    pub(crate) async fn curves_of_node(&self, node: NodeId) -> Option<(NodeCurve, NodeCurve)> {
+        match self.curves(node, None).await? {
+            Said::Node(hour, day) => Some((hour, day)),
+            // Of an older release, which knows only what executions use.
+            Said::Executions(_) => None,
+        }
+    }
+
+    /// Not kept for other readers: few look at the same curve at the same time.
+    async fn curves(&self, node: NodeId, job: Option<JobId>) -> Option<Said> {
+        let request = |stream_id| {
+            AssignmentLine::Usage(UsageRequest { stream_id, job_id: job, node: job.is_none() })
+        };
+        let answer = self.relay.read(node, &Owner::current(), request).ok()?;
+        tokio::time::timeout(ANSWER_TIMEOUT, collect(answer)).await.ok().flatten()
+    }
+
     /// Completes the records of executions that run now.
     pub(crate) async fn measure(&self, executions: &mut [Execution]) {
         let runs =
@@ -94,42 +120,74 @@ impl Access {
 }
 
 /// Asks a node; none when it has no stream.
-fn ask(
-    relay: &Arc<Relay>,
-    node: NodeId,
-) -> Option<impl Future<Output = Option<HashMap<ExecutionId, ExecutionUsage>>> + use<>> {
-    let request = |stream_id| AssignmentLine::Usage(UsageRequest { stream_id });
-    let mut answer = relay.ask(node, request)?;
-    Some(async move {
-        let mut used = HashMap::new();
-        while let Some(frames) = answer.next().await {
-            for frame in frames {
-                match frame {
-                    LogFrame::Usage { executions } => {
-                        if executions.iter().any(|one| one.namespace.len() > MAX_NAMESPACE_BYTES) {
-                            return None;
-                        }
-                        used.extend(executions.into_iter().map(|one| {
-                            let usage = one.usage.bounded();
-                            (one.execution_id, ExecutionUsage { usage, ..one })
-                        }));
+fn ask(relay: &Arc<Relay>, node: NodeId) -> Option<impl Future<Output = Option<Used>> + use<>> {
+    let request =
+        |stream_id| AssignmentLine::Usage(UsageRequest { stream_id, job_id: None, node: false });
+    let answer = relay.ask(node, request)?;
+    Some(async move { collect(answer).await?.executions() })
+}
+
+pub(crate) type Used = HashMap<ExecutionId, ExecutionUsage>;
+
+/// What a node says.
+enum Said {
+    Executions(Used),
+    Node(NodeCurve, NodeCurve),
+}
+
+// === impl Said ===
+
+impl Said {
+    fn is_sound(&self) -> bool {
+        match self {
+            Self::Executions(_) => true,
+            Self::Node(hour, day) => hour.is_sound(HOUR_POINTS) && day.is_sound(DAY_POINTS),
+        }
+    }
+
+    fn executions(self) -> Option<Used> {
+        match self {
+            Self::Executions(used) => Some(used),
+            Self::Node(..) => None,
+        }
+    }
+}
+
+/// The whole answer; none if it is not to be believed.
+async fn collect(mut answer: Answer) -> Option<Said> {
+    let mut used = HashMap::new();
+    let mut of_node = None;
+    while let Some(frames) = answer.next().await {
+        for frame in frames {
+            match frame {
+                LogFrame::Usage { executions } => {
+                    if executions.iter().any(|one| one.namespace.len() > MAX_NAMESPACE_BYTES) {
+                        return None;
                     }
-                    LogFrame::End => return Some(used),
-                    LogFrame::KeepAlive | LogFrame::Unknown => {}
-                    LogFrame::Begin(_)
-                    | LogFrame::Output(_)
-                    | LogFrame::Archive(_)
-                    | LogFrame::Content { .. }
-                    | LogFrame::Absent
-                    | LogFrame::Failed { .. } => return None,
+                    used.extend(executions.into_iter().map(|one| {
+                        let usage = one.usage.bounded();
+                        let curve = one.curve.filter(|curve| curve.is_sound(MAX_POINTS));
+                        (one.execution_id, ExecutionUsage { usage, curve, ..one })
+                    }));
                 }
-                if used.len() > MAX_EXECUTIONS {
-                    return None;
+                LogFrame::NodeUsage { hour, day } => {
+                    of_node = Some(Said::Node(hour, day)).filter(Said::is_sound);
                 }
+                LogFrame::End => return Some(of_node.unwrap_or(Said::Executions(used))),
+                LogFrame::KeepAlive | LogFrame::Unknown => {}
+                LogFrame::Begin(_)
+                | LogFrame::Output(_)
+                | LogFrame::Archive(_)
+                | LogFrame::Content { .. }
+                | LogFrame::Absent
+                | LogFrame::Failed { .. } => return None,
+            }
+            if used.len() > MAX_EXECUTIONS {
+                return None;
             }
         }
-        None
-    })
+    }
+    None
 }
 
 // === impl Answers ===

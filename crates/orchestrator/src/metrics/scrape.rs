@@ -22,8 +22,8 @@ pub(crate) struct Scrape {
     pub(crate) store: Option<StoreSize>,
     /// Inputs that wait for the driver.
     pub(crate) inputs: usize,
-    /// Kinds of open requests, and the number of each.
-    pub(crate) open: [(&'static str, usize); 3],
+    /// The pools that callers share: permits in use, and all.
+    pub(crate) pools: Vec<(&'static str, usize, usize)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -37,6 +37,14 @@ struct Standing {
 struct OfFile {
     file: &'static str,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfPool {
+    pool: &'static str,
+}
+
+/// The pools whose permits are open requests.
+const OPEN_REQUESTS: [&str; 3] = ["waiting_read", "event_stream", "log_reader"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfKind {
@@ -93,7 +101,7 @@ impl Scrape {
         }
         registry.register("nodes", "Known compute nodes, by membership and connection", family);
         if let Some(is_mass_silence) = self.is_mass_silence {
-            let help = "1 while most nodes are silent at once, so that nothing is replaced";
+            let help = "1 while most nodes are silent, so that nothing is replaced";
             number(registry, "mass_silence", help, sample(u64::from(is_mass_silence)));
         }
         let help = "Nodes with a session";
@@ -120,12 +128,19 @@ impl Scrape {
     }
 
     fn open(&self, registry: &mut Registry) {
-        let family = Family::<OfKind, Gauge>::default();
-        for (kind, count) in self.open {
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            family.get_or_create(&OfKind { kind }).set(count);
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let open = Family::<OfKind, Gauge>::default();
+        let [used, all] = [(); 2].map(|()| Family::<OfPool, Gauge>::default());
+        for &(pool, held, total) in &self.pools {
+            if OPEN_REQUESTS.contains(&pool) {
+                open.get_or_create(&OfKind { kind: pool }).set(count(held));
+            }
+            used.get_or_create(&OfPool { pool }).set(count(held));
+            all.get_or_create(&OfPool { pool }).set(count(total));
         }
-        registry.register("open_requests", "Open long-lived requests, by kind", family);
+        registry.register("open_requests", "Open long-lived requests, by kind", open);
+        registry.register("pool_used", "Permits in use of what callers share, by pool", used);
+        registry.register("pool_size", "Permits of what callers share, by pool", all);
     }
 }
 

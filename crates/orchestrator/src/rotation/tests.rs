@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use api_types::Timestamp;
 use api_types::credential::{CredentialType, Login};
+use api_types::secret::SecretValue;
 use control_plane::records::Expected;
 
 use super::*;
-use crate::credentials::{self, NewCredential};
+use crate::credentials::CredentialScope;
 use crate::keys::tests::Started;
-use crate::secrets;
+use crate::sealed;
+use crate::secrets::{self, SecretScope};
 
 /// More than one commit encrypts again.
 const SECRETS: usize = 70;
@@ -27,43 +29,43 @@ fn name(number: usize) -> control_plane::records::RecordKey {
     secrets::key("home", &format!("s{number}"))
 }
 
+fn revealed(started: &Started, key: &control_plane::records::RecordKey) -> SecretValue {
+    let revealed = sealed::reveal::<SecretScope>(&started.keys, started.view.records(), key);
+    revealed.unwrap().unwrap().1
+}
+
 async fn fill(started: &Started) {
     let records = started.view.records();
     for number in 0..SECRETS {
         let value = format!("value {number}");
-        let (_, writes) = secrets::with_value(
-            &started.keys,
-            records,
-            name(number),
-            value.as_bytes(),
-            Timestamp(7),
-        )
-        .unwrap();
+        let value = (SecretScope {}, value.as_bytes());
+        let (_, writes) =
+            sealed::put(&started.keys, records, &name(number), value, Timestamp(7)).unwrap();
         started.handle.change_records(writes).await.unwrap();
     }
     let login = Login { username: "ada".into(), password: "hidden".into(), ..Login::default() };
-    let asked = NewCredential {
+    let scope = CredentialScope {
         credential_type: CredentialType::Git,
         hosts: vec!["git.example.com".to_owned()],
         buckets: Vec::new(),
-        login,
     };
-    let key = credentials::key("home", "git");
+    let login = serde_json::to_vec(&login).unwrap();
+    let key = sealed::key::<CredentialScope>("home", "git");
     let (_, writes) =
-        credentials::changed(&started.keys, records, key, asked, Timestamp(7)).unwrap();
+        sealed::put(&started.keys, records, &key, (scope, &login), Timestamp(7)).unwrap();
     started.handle.change_records(writes).await.unwrap();
 }
 
 fn check(started: &Started) {
     let records = started.view.records();
     for number in 0..SECRETS {
-        let revealed = secrets::reveal(&started.keys, records, &name(number)).unwrap().unwrap();
-        assert_eq!(*revealed.value, format!("value {number}").into_bytes());
+        let revealed = revealed(started, &name(number));
+        assert_eq!(revealed.bytes().unwrap(), format!("value {number}").into_bytes());
         assert_eq!(revealed.version, 1, "no value has changed");
     }
-    let key = credentials::key("home", "git");
-    let login = credentials::reveal(&started.keys, records, &key).unwrap().unwrap().login;
-    assert_eq!(login.password, "hidden");
+    let key = sealed::key::<CredentialScope>("home", "git");
+    let revealed = sealed::reveal::<CredentialScope>(&started.keys, records, &key);
+    assert_eq!(revealed.unwrap().unwrap().1.login.password, "hidden");
 }
 
 fn keys(started: &Started) -> Vec<String> {
@@ -139,8 +141,8 @@ async fn a_value_that_is_set_during_a_rotation_is_not_lost() {
     // Encrypted with the key of before, and not stored yet.
     let in_use = started.keys.in_use().await;
     let (records, late) = (started.view.records(), secrets::key("home", "late"));
-    let (_, writes) =
-        secrets::with_value(&started.keys, records, late.clone(), b"late", Timestamp(8)).unwrap();
+    let value = (SecretScope {}, b"late".as_slice());
+    let (_, writes) = sealed::put(&started.keys, records, &late, value, Timestamp(8)).unwrap();
     let turning = rotation(&started);
     let rotating = tokio::spawn(async move {
         turning.clone().begin(KeyPurpose::Secrets, None).await?;
@@ -151,8 +153,7 @@ async fn a_value_that_is_set_during_a_rotation_is_not_lost() {
     drop(in_use);
     rotating.await.unwrap().unwrap();
     assert_eq!(keys(&started).len(), 1);
-    let revealed = secrets::reveal(&started.keys, records, &late).unwrap().unwrap();
-    assert_eq!(*revealed.value, *b"late");
+    assert_eq!(revealed(&started, &late).bytes().unwrap(), b"late");
     check(&started);
     started.stop().await;
 }

@@ -18,7 +18,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// Runs until the service stops.
 pub(crate) async fn run(rotation: Rotation, stopping: CancellationToken) {
     loop {
-        // Before that, nobody knows which keys there are.
+        // Before that, it is unknown which keys there are.
         if rotation.view.records().are_known() {
             match stopping.run_until_cancelled(rotation.finish()).await {
                 None => return,

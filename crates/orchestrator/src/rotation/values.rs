@@ -6,10 +6,12 @@ use std::sync::Arc;
 use control_plane::records::{Record, RecordKey, RecordKind, RecordRefusal, RecordWrite};
 
 use super::{Rotation, RotationError};
+use crate::credentials::CredentialScope;
 use crate::driver::CallError;
 use crate::keys::{KeyError, KeyRing, Purpose, of_purpose};
 use crate::records::Published;
-use crate::{credentials, secrets};
+use crate::sealed::SealedRecord;
+use crate::secrets::SecretScope;
 
 /// Values of one commit: it holds up submissions for a few milliseconds.
 const VALUES_PER_COMMIT: usize = 32;
@@ -55,7 +57,7 @@ impl Rotation {
             }
             match self.handle.change_records(writes).await {
                 Ok(()) => return Ok(()),
-                // Somebody has set or deleted one of them meanwhile.
+                // A user has set or deleted one of them since.
                 Err(CallError::Record(RecordRefusal::Changed(_))) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -66,8 +68,8 @@ impl Rotation {
 /// Which key a value names; none where the record is damaged.
 fn key_id(record: &Record) -> Option<String> {
     match record.key.kind {
-        RecordKind::Secret => secrets::key_id(record),
-        RecordKind::Credential => credentials::key_id(record),
+        RecordKind::Secret => SealedRecord::<SecretScope>::key_id(record),
+        RecordKind::Credential => SealedRecord::<CredentialScope>::key_id(record),
         RecordKind::Token
         | RecordKind::Session
         | RecordKind::Namespace
@@ -90,8 +92,8 @@ pub(super) fn stale(keys: &KeyRing, records: &Published) -> Result<Vec<RecordKey
 /// A value that cannot be read holds up no other; the key that it names stays.
 fn encrypted(keys: &KeyRing, records: &Published, record: &Record) -> Option<RecordWrite> {
     let encrypted = match record.key.kind {
-        RecordKind::Secret => secrets::encrypted_again(keys, records, record),
-        _ => credentials::encrypted_again(keys, records, record),
+        RecordKind::Secret => SealedRecord::<SecretScope>::encrypted_again(keys, records, record),
+        _ => SealedRecord::<CredentialScope>::encrypted_again(keys, records, record),
     };
     encrypted
         .inspect_err(|error| tracing::error!(%error, "a value stays encrypted with an older key"))

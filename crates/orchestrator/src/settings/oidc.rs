@@ -7,7 +7,6 @@ use api_types::access::{ALL_NAMESPACES, Role};
 use http::uri::Authority;
 use serde::{Deserialize, Serialize};
 
-use super::{InvalidSettings, Settings};
 use crate::names;
 
 /// The most rules: each is tested at every sign-in.
@@ -36,6 +35,8 @@ pub struct OidcSettings {
     pub ca_file: PathBuf,
     /// The claim that people and programs are named by.
     pub name_claim: String,
+    /// Whether the issuer verifies every email address, although its ID tokens do not say so.
+    pub email_is_verified: bool,
     /// What people are asked to share, separated by spaces.
     pub scopes: String,
     /// The URL of this service, where it is not the one that browsers ask for.
@@ -63,32 +64,6 @@ pub enum ClaimValue {
     Text(String),
 }
 
-// === impl Settings ===
-
-impl Settings {
-    pub(super) fn check_oidc(&self) -> Result<(), InvalidSettings> {
-        let refused = |key, reason: String| Err(InvalidSettings::Refused { key, reason });
-        let oidc = &self.oidc;
-        if oidc.issuer.is_empty() {
-            return match oidc.set_in_vain() {
-                Some(key) => refused(key, "is not used without oidc.issuer".to_owned()),
-                None => Ok(()),
-            };
-        }
-        if let Err(reason) = ::oidc::check_issuer(&oidc.issuer) {
-            return refused("oidc.issuer", reason.to_owned());
-        }
-        if !self.asks_for_credentials() {
-            let reason = format!(
-                "has no effect: {} requires no credentials; set auth = \"required\"",
-                self.listen
-            );
-            return refused("oidc.issuer", reason);
-        }
-        oidc.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })
-    }
-}
-
 // === impl OidcSettings ===
 
 impl OidcSettings {
@@ -107,8 +82,8 @@ impl OidcSettings {
         authority(&self.public_url).map(|authority| authority.host().to_owned())
     }
 
-    /// A setting that an operator has set, although nobody signs in this way.
-    fn set_in_vain(&self) -> Option<&'static str> {
+    /// A setting that an operator has set, although no one signs in this way.
+    pub(super) fn set_in_vain(&self) -> Option<&'static str> {
         let is_path_set = |path: &PathBuf| !path.as_os_str().is_empty();
         let set = [
             ("oidc.audience", !self.audience.is_empty()),
@@ -117,13 +92,14 @@ impl OidcSettings {
             ("oidc.client_secret_file", is_path_set(&self.client_secret_file)),
             ("oidc.ca_file", is_path_set(&self.ca_file)),
             ("oidc.name_claim", !self.name_claim.is_empty()),
+            ("oidc.email_is_verified", self.email_is_verified),
             ("oidc.public_url", !self.public_url.is_empty()),
             ("oidc.rules", !self.rules.is_empty()),
         ];
         set.into_iter().find_map(|(key, is_set)| is_set.then_some(key))
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         let refused = |key, reason: &str| Err((key, reason.to_owned()));
         if self.audience.is_empty() {
             return refused(
@@ -139,7 +115,7 @@ impl OidcSettings {
             return refused("oidc.public_url", reason);
         }
         if self.rules.is_empty() {
-            let reason = "are empty, so that nobody could sign in; write who gets which role";
+            let reason = "are empty, so no one could sign in; write who gets which role";
             return refused("oidc.rules", reason);
         }
         if self.rules.len() > MAX_RULES {
@@ -156,9 +132,9 @@ impl OidcSettings {
 // === impl RuleSettings ===
 
 impl RuleSettings {
-    fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         if self.claims.keys().all(|claim| SAYS_NOTHING.contains(&root(claim))) {
-            return Err("has no claim besides iss, aud and azp, so that everybody for whom the issuer \
+            return Err("has no claim other than iss, aud and azp, so everyone for whom the issuer \
                         makes a token would get the role; add a claim that says who it is for, such \
                         as groups, email, sub, or repository"
                 .to_owned());
@@ -216,6 +192,7 @@ impl Default for OidcSettings {
             client_secret_file: PathBuf::new(),
             ca_file: PathBuf::new(),
             name_claim: String::new(),
+            email_is_verified: false,
             scopes: "openid profile email".to_owned(),
             public_url: String::new(),
             rules: Vec::new(),
@@ -228,6 +205,7 @@ mod tests {
     use figment::Figment;
     use figment::providers::{Format, Serialized, Toml};
 
+    use super::super::Settings;
     use super::*;
 
     const GOOD: &str = "auth = 'required'\n[oidc]\nissuer = 'https://issuer.example'\n\
@@ -274,13 +252,19 @@ mod tests {
         extract(&good).unwrap();
         let with_rule = |rule: &str| format!("{GOOD}rules = [{rule}]");
         for (toml, words) in [
-            (with_rule("{ claims = {}, role = 'admin' }"), "rule 1: has no claim besides iss, aud"),
+            (
+                with_rule("{ claims = {}, role = 'admin' }"),
+                "rule 1: has no claim other than iss, aud",
+            ),
             (
                 with_rule("{ claims = { aud = 'jobs', iss = 'x' }, role = 'admin' }"),
-                "no claim besides",
+                "no claim other than",
             ),
-            (with_rule("{ claims = { '/aud/0' = 'jobs' }, role = 'admin' }"), "no claim besides"),
-            (with_rule("{ claims = { azp = 'jobs' }, role = 'admin' }"), "no claim besides"),
+            (
+                with_rule("{ claims = { '/aud/0' = 'jobs' }, role = 'admin' }"),
+                "no claim other than",
+            ),
+            (with_rule("{ claims = { azp = 'jobs' }, role = 'admin' }"), "no claim other than"),
             (with_rule("{ claims = { a = '' }, role = 'admin' }"), "'a' is compared with an empty"),
             (with_rule("{ claims = { a = 1.5 }, role = 'admin' }"), "a text, a whole number, true"),
             (with_rule("{ claims = { a = 'b' }, role = 'king' }"), "king"),

@@ -17,7 +17,7 @@ pub struct TlsSettings {
     pub cert: PathBuf,
     /// The key of that certificate, in PEM.
     pub key: PathBuf,
-    /// Names and addresses by which the service is reached, besides those that it knows itself.
+    /// Names and addresses by which the service is reached, in addition to those it knows.
     #[serde(deserialize_with = "comma_list")]
     pub names: Vec<String>,
     /// Seconds for which a node's certificate is valid.

@@ -4,15 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::JobId;
+use api_types::engine::EngineType;
 use api_types::error::FieldError;
-use api_types::job::{Constraint, DEFAULT_NAMESPACE, JobSpec, JobType, RetryPolicy, Task};
+use api_types::job::{
+    Constraint, DEFAULT_NAMESPACE, JobSpec, JobType, RetryPolicy, Task, generated_name,
+};
 use api_types::submission::{
     ConstraintSubmission, JobSubmission, RetryPolicySubmission, TaskSubmission,
 };
 
+use serde_json::Value;
+
+use super::findings::Findings;
 use super::text::MapKind;
 use super::{
-    Accepted, Findings, REQUESTER_ID, REQUESTER_KEY, RESERVED_META, Rejected, Requester, task,
+    Accepted, REQUESTER_ID, REQUESTER_KEY, RESERVED_META, Rejected, Requester, publisher_key, task,
 };
 
 /// The most executions one job may request; ten times the live executions of a whole cluster.
@@ -27,6 +33,9 @@ const MAX_CONSTRAINTS: usize = 64;
 /// Values of these constraints together: a node's label may be compared with each.
 const MAX_CONSTRAINT_VALUES: usize = 256;
 
+/// Bytes of a longer component of an image are no part of a name.
+const MAX_STEM_BYTES: usize = 128;
+
 /// The most attempts a job may name; 0 means no limit.
 const MAX_ATTEMPTS: i64 = 1_000_000;
 
@@ -38,7 +47,8 @@ pub(super) struct Checked {
     id: JobId,
     id_given: bool,
     job_type: Option<JobType>,
-    name: String,
+    /// None: the service makes one.
+    name: Option<String>,
     namespace: String,
     priority: u32,
     count: u32,
@@ -58,8 +68,10 @@ pub(super) fn check(
     warn_of_service_fields(&job, findings);
     let job_type = job_type(job.job_type.as_deref(), findings);
     let (id, id_given) = job_id(job.id.as_deref(), job_type, minted, findings);
-    let name = job.name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string());
-    findings.check_name("Name", &name);
+    let name = job.name.filter(|name| !name.is_empty());
+    if let Some(name) = &name {
+        findings.check_name("Name", name);
+    }
     let namespace = job
         .namespace
         .filter(|namespace| !namespace.is_empty())
@@ -67,7 +79,7 @@ pub(super) fn check(
     findings.check_namespace("Namespace", &namespace);
     let labels = job.labels.unwrap_or_default();
     findings.check_map("Labels", &labels, MapKind::Labels);
-    Checked {
+    let checked = Checked {
         id,
         id_given,
         job_type,
@@ -81,7 +93,11 @@ pub(super) fn check(
         retry_policy: job_type
             .map(|job_type| retry_policy(job.retry_policy.unwrap_or_default(), job_type, findings)),
         task: only_task(job.tasks.unwrap_or_default(), findings),
+    };
+    if let (Some(job_type), Some(task)) = (job_type, &checked.task) {
+        publisher_key::check(&task.publisher, job_type, checked.count, findings);
     }
+    checked
 }
 
 fn warn_of_service_fields(job: &JobSubmission, findings: &mut Findings) {
@@ -140,6 +156,9 @@ fn priority(priority: Option<i64>, findings: &mut Findings) -> u32 {
 }
 
 fn count(count: Option<i64>, job_type: Option<JobType>, findings: &mut Findings) -> u32 {
+    if count == Some(0) && job_type.is_none_or(|it| !matches!(it, JobType::Ops | JobType::Daemon)) {
+        findings.warn("Count 0 is taken as 1; leave it out for one execution");
+    }
     let count = count.unwrap_or(0);
     if count < 0 {
         findings.refuse("Count", format!("must not be negative, got {count}"));
@@ -245,6 +264,26 @@ fn only_task(mut tasks: Vec<TaskSubmission>, findings: &mut Findings) -> Option<
     }
 }
 
+/// What the name of a job without one begins with: the last component of its image, without tag and
+/// digest, or else its engine. The URL of a module is not in it, because viewers do not see that.
+fn stem(task: &Task) -> String {
+    let engine = &task.engine;
+    let image = match engine.engine_type {
+        EngineType::Docker => engine.params.get("Image").and_then(Value::as_str),
+        EngineType::Wasm | EngineType::Noop => None,
+    };
+    let component = image.map(|image| {
+        let image = image.split('@').next().unwrap_or_default();
+        let component = image.rsplit('/').next().unwrap_or_default();
+        component.split(':').next().unwrap_or_default().trim()
+    });
+    let is_name = |stem: &&str| {
+        (1..=MAX_STEM_BYTES).contains(&stem.len()) && !stem.chars().any(char::is_control)
+    };
+    let stem = component.filter(is_name);
+    stem.unwrap_or(engine.engine_type.as_str()).to_owned()
+}
+
 // === impl Checked ===
 
 /// A specification as it is stored and sent.
@@ -263,8 +302,9 @@ impl Checked {
             let reason = "cannot be accepted".to_owned();
             return Err(Rejected::Invalid(vec![FieldError { path: "Job".to_owned(), reason }]));
         };
+        let name = self.name.unwrap_or_else(|| generated_name(&stem(&task), self.id));
         let spec = JobSpec {
-            name: self.name,
+            name,
             namespace: self.namespace,
             job_type,
             priority: self.priority,

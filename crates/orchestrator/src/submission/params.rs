@@ -8,10 +8,12 @@ mod urls;
 use std::borrow::Cow;
 
 use api_types::engine::{EngineType, Params, PublisherType, PullPolicy};
+use api_types::image::ImageReference;
 use api_types::source::SourceType;
 use serde_json::{Map, Value};
 
-use super::Findings;
+use super::findings::Findings;
+use super::paths::Use;
 use crate::names;
 use urls::{check_data_url, check_http_url, check_repository_url};
 
@@ -47,6 +49,10 @@ enum Shape {
     /// A list of `KEY=VALUE`.
     Variables,
     AbsolutePath,
+    /// Of a container.
+    WorkingDirectory,
+    /// A reference to a container image.
+    Image,
     DataUrl,
     HttpUrl,
     /// `https`, `http` or `file`.
@@ -70,11 +76,11 @@ const fn optional(name: &'static str, shape: Shape) -> Field {
 }
 
 const DOCKER: &[Field] = &[
-    required("Image", Shape::Text),
+    required("Image", Shape::Image),
     optional("Entrypoint", Shape::TextList),
     optional("Parameters", Shape::TextList),
     optional("EnvironmentVariables", Shape::Variables),
-    optional("WorkingDirectory", Shape::AbsolutePath),
+    optional("WorkingDirectory", Shape::WorkingDirectory),
     optional("PullPolicy", Shape::PullPolicy),
     optional("Credentials", Shape::Name),
 ];
@@ -167,7 +173,12 @@ pub(super) fn check(
             (Some(_), _) => false,
         };
         if missing && field.required == Required::Yes {
-            findings.refuse(format!("{path}.{}", field.name), "is required");
+            let other = params.keys().find(|key| key.eq_ignore_ascii_case(field.name));
+            let reason = other.map_or_else(
+                || "is required".to_owned(),
+                |key| format!("is required, and '{key}' is another key: Params match exactly"),
+            );
+            findings.refuse(format!("{path}.{}", field.name), reason);
             continue;
         }
         let Some(value) = value.filter(|_| !missing) else { continue };
@@ -189,6 +200,13 @@ impl Shape {
         match (self, &value) {
             (Self::Text, Value::String(_)) | (Self::Flag, Value::Bool(_)) => {}
             (Self::AbsolutePath, Value::String(text)) => findings.check_path(path, text),
+            (Self::WorkingDirectory, Value::String(text)) => {
+                let engine = Some(EngineType::Docker);
+                findings.check_task_path(path, text, Use::WorkingDirectory, engine);
+            }
+            (Self::Image, Value::String(text)) => {
+                findings.take(path, ImageReference::parse(text))?;
+            }
             (Self::DataUrl, Value::String(text)) => check_data_url(text, path, findings),
             (Self::HttpUrl, Value::String(text)) => check_http_url(text, path, findings),
             (Self::RepositoryUrl, Value::String(text)) => {
@@ -229,6 +247,8 @@ impl Shape {
                 | Self::TextMap
                 | Self::Variables
                 | Self::AbsolutePath
+                | Self::WorkingDirectory
+                | Self::Image
                 | Self::DataUrl
                 | Self::HttpUrl
                 | Self::RepositoryUrl
@@ -260,6 +280,8 @@ impl Shape {
         match self {
             Self::Text
             | Self::AbsolutePath
+            | Self::WorkingDirectory
+            | Self::Image
             | Self::DataUrl
             | Self::HttpUrl
             | Self::RepositoryUrl

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use regex::RegexBuilder;
 
-use super::Findings;
+use super::findings::Findings;
 
 /// Characters of one expression: far more than a filter of object keys needs.
 const MAX_CHARS: usize = 1024;

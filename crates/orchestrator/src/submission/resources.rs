@@ -1,10 +1,10 @@
 //! What a task requests of a node; people write it as `Resources` or as `ResourcesConfig`.
 
 use api_types::job::TaskResources;
-use api_types::quantity;
+use api_types::quantity::{self, Bytes, LEAST_CONTAINER};
 use api_types::submission::ResourcesSubmission;
 
-use super::Findings;
+use super::findings::Findings;
 
 pub(super) fn check(
     resources: Option<ResourcesSubmission>,
@@ -42,7 +42,26 @@ pub(super) fn check(
     amount("Memory", &requested.memory, quantity::parse_bytes, Zero::Refused);
     amount("Disk", &requested.disk, quantity::parse_bytes, Zero::Taken);
     amount("GPU", &requested.gpu, quantity::parse_gpus, Zero::Taken);
+    for (field, text) in [("Memory", &requested.memory), ("Disk", &requested.disk)] {
+        warn_of_bytes(field, text, findings);
+    }
     requested
+}
+
+/// Warns of an amount that is probably meant in megabytes: without a unit, numbers are bytes.
+fn warn_of_bytes(field: &str, text: &str, findings: &mut Findings) {
+    let Ok(bytes @ 1..) = text.parse::<u64>() else { return };
+    if bytes >= LEAST_CONTAINER.memory_bytes {
+        return;
+    }
+    let least = match field {
+        "Memory" => {
+            format!(", and a container gets at least {}", Bytes(LEAST_CONTAINER.memory_bytes))
+        }
+        _ => String::new(),
+    };
+    findings
+        .warn(format!("{field} {bytes} is {bytes} bytes{least}; write '{bytes}MB' for megabytes"));
 }
 
 type Parse = fn(&str) -> Result<u64, quantity::InvalidQuantity>;

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use api_types::engine::EngineType;
 use api_types::secret::TaskSecret;
 use api_types::source::InputSource;
 use api_types::submission::TaskSecretSubmission;
 
-use super::Findings;
-use super::task::{TASK, of_task, trimmed};
+use super::findings::Findings;
+use super::paths::{Use, components};
+use super::task::{TASK, of_task};
 use crate::names;
 
 /// Secrets of one task: each is a mount or a variable.
@@ -18,7 +20,7 @@ const SECRET_WORDS: [&str; 6] = ["PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_K
 
 /// How values begin that are certainly secrets: keys of AWS, GitHub, GitLab, Slack, Stripe and this
 /// service, and private keys in PEM.
-const SECRET_PREFIXES: [&str; 10] = [
+const SECRET_PREFIXES: [&str; 12] = [
     "AKIA",
     "ASIA",
     "ghp_",
@@ -27,6 +29,8 @@ const SECRET_PREFIXES: [&str; 10] = [
     "xoxb-",
     "sk_live_",
     "jt1_",
+    "jm1_",
+    "ja1_",
     "jn1.",
     "-----BEGIN ",
 ];
@@ -34,6 +38,7 @@ const SECRET_PREFIXES: [&str; 10] = [
 pub(super) fn check(
     submitted: Vec<TaskSecretSubmission>,
     inputs: &[InputSource],
+    engine: Option<EngineType>,
     findings: &mut Findings,
 ) -> Vec<TaskSecret> {
     let place = of_task!("Secrets");
@@ -41,20 +46,25 @@ pub(super) fn check(
         findings.refuse(place, format!("must not be more than {MAX_SECRETS}"));
         return Vec::new();
     }
-    let (mut paths, mut variables) = (HashSet::new(), HashSet::new());
+    let (mut paths, mut variables) = (Vec::<String>::new(), HashSet::new());
     let mut secrets = Vec::with_capacity(submitted.len());
     for (index, submitted) in submitted.into_iter().enumerate() {
         let place = format!("{place}[{index}]");
-        let secret = one(submitted, &place, findings);
+        let secret = one(submitted, &place, engine, findings);
         let TaskSecret { path, env, .. } = &secret;
-        if !path.is_empty() && !paths.insert(trimmed(path).to_owned()) {
-            let reason = format!("'{path}' is the path of another secret");
-            findings.refuse(format!("{place}.Path"), reason);
-        }
-        let is_same = |input: &InputSource| trimmed(&input.target) == trimmed(path);
-        if !path.is_empty() && inputs.iter().any(is_same) {
-            let reason = format!("'{path}' is the target of an input");
-            findings.refuse(format!("{place}.Path"), reason);
+        let is_nested = |other: &String| {
+            let (one, other): (Vec<_>, Vec<_>) =
+                (components(path).collect(), components(other).collect());
+            one.starts_with(&other) || other.starts_with(&one)
+        };
+        if !path.is_empty() {
+            if let Some(other) = paths.iter().find(|other| is_nested(other)) {
+                let reason =
+                    format!("'{path}' and '{other}', of another secret, are not two files");
+                findings.refuse(format!("{place}.Path"), reason);
+            }
+            findings.check_nesting(&format!("{place}.Path"), path, inputs);
+            paths.push(path.clone());
         }
         if !env.is_empty() && !variables.insert(env.clone()) {
             let reason = format!("'{env}' is the variable of another secret");
@@ -65,7 +75,12 @@ pub(super) fn check(
     secrets
 }
 
-fn one(submitted: TaskSecretSubmission, place: &str, findings: &mut Findings) -> TaskSecret {
+fn one(
+    submitted: TaskSecretSubmission,
+    place: &str,
+    engine: Option<EngineType>,
+    findings: &mut Findings,
+) -> TaskSecret {
     let name = submitted.name.unwrap_or_default();
     let at_name = format!("{place}.Name");
     if name.is_empty() {
@@ -80,7 +95,9 @@ fn one(submitted: TaskSecretSubmission, place: &str, findings: &mut Findings) ->
         (false, true) if path.ends_with('/') => {
             findings.refuse(format!("{place}.Path"), "must be the path of a file");
         }
-        (false, true) => findings.check_path(&format!("{place}.Path"), &path),
+        (false, true) => {
+            findings.check_task_path(&format!("{place}.Path"), &path, Use::Secret, engine);
+        }
         (true, false) => findings.check_variable(&format!("{place}.Env"), &env),
         (false, false) => {
             let reason = "a secret is in a file or in a variable; name it twice for both";

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use api_types::engine::{EngineSpec, EngineType, NetworkType, PublisherSpec, PublisherType};
+use api_types::engine::{
+    EngineSpec, EngineType, NetworkType, Params, PublisherSpec, PublisherType,
+};
 use api_types::job::{NetworkSpec, Task, Timeouts};
 use api_types::source::{InputSource, ResultPath, SourceSpec, SourceType};
 use api_types::submission::{
@@ -10,8 +12,10 @@ use api_types::submission::{
     TimeoutsSubmission, TypedSubmission,
 };
 
+use super::findings::Findings;
+use super::paths::{Use, components};
 use super::text::MapKind;
-use super::{Findings, params, resources, secrets};
+use super::{arguments, params, resources, secrets};
 
 pub(super) const TASK: &str = "Tasks[0]";
 
@@ -51,12 +55,15 @@ pub(super) fn check(task: TaskSubmission, findings: &mut Findings) -> Option<Tas
     let publisher = publisher(task.publisher.unwrap_or_default(), findings);
     let env = task.env.unwrap_or_default();
     findings.check_map(of_task!("Env"), &env, MapKind::Env);
-    let input_sources = inputs(task.input_sources.unwrap_or_default(), findings);
-    let secrets = secrets::check(task.secrets.unwrap_or_default(), &input_sources, findings);
+    arguments::check(engine.as_ref(), &env, findings);
+    let engine_type = engine.as_ref().map(|engine| engine.engine_type);
+    let input_sources = inputs(task.input_sources.unwrap_or_default(), engine_type, findings);
+    let secrets = task.secrets.unwrap_or_default();
+    let secrets = secrets::check(secrets, &input_sources, engine_type, findings);
     secrets::warn_of_literals(&env, findings);
     let meta = task.meta.unwrap_or_default();
     findings.check_map(of_task!("Meta"), &meta, MapKind::Meta);
-    let result_paths = result_paths(task.result_paths.unwrap_or_default(), findings);
+    let result_paths = result_paths(task.result_paths.unwrap_or_default(), engine_type, findings);
     let resources = resources::check(task.resources, task.resources_config, findings);
     let network = network(task.network.unwrap_or_default(), findings);
     let timeouts = timeouts(task.timeouts.unwrap_or_default(), findings);
@@ -98,7 +105,11 @@ fn publisher(submitted: TypedSubmission, findings: &mut Findings) -> Option<Publ
     Some(PublisherSpec { publisher_type, params })
 }
 
-fn inputs(submitted: Vec<InputSourceSubmission>, findings: &mut Findings) -> Vec<InputSource> {
+fn inputs(
+    submitted: Vec<InputSourceSubmission>,
+    engine: Option<EngineType>,
+    findings: &mut Findings,
+) -> Vec<InputSource> {
     let path = of_task!("InputSources");
     if submitted.len() > MAX_INPUTS {
         findings.refuse(path, format!("must not be more than {MAX_INPUTS}"));
@@ -109,19 +120,22 @@ fn inputs(submitted: Vec<InputSourceSubmission>, findings: &mut Findings) -> Vec
         let path = format!("{path}[{index}]");
         let source = source(submitted.source.unwrap_or_default(), &path, findings);
         let target = submitted.target.unwrap_or_default();
+        let alias = submitted.alias.as_deref().unwrap_or_default();
         let place = format!("{path}.Target");
         if target.is_empty() {
             findings.refuse(&place, "is required: the absolute path at which the task sees it");
         } else {
-            findings.check_path(&place, &target);
-        }
-        let same = |input: &InputSource| trimmed(&input.target) == trimmed(&target);
-        if !target.is_empty() && inputs.iter().any(same) {
-            findings.refuse(&place, format!("'{target}' is the target of another input"));
+            findings.check_task_path(&place, &target, Use::Input, engine);
+            let shares = |input: &&InputSource| share_a_directory(input, &target, alias);
+            let others: Vec<_> = inputs.iter().filter(|it| !shares(it)).cloned().collect();
+            findings.check_nesting(&place, &target, &others);
         }
         let alias = submitted.alias.unwrap_or_default();
-        if !alias.is_empty() {
-            findings.check_name(&format!("{path}.Alias"), &alias);
+        let place = format!("{path}.Alias");
+        if alias.contains('/') || alias == "." || alias == ".." {
+            findings.refuse(&place, "must be the name of one file, without '/'");
+        } else if !alias.is_empty() {
+            findings.check_name(&place, &alias);
         }
         if let Some(source) = source {
             inputs.push(InputSource { source, target, alias });
@@ -130,8 +144,13 @@ fn inputs(submitted: Vec<InputSourceSubmission>, findings: &mut Findings) -> Vec
     inputs
 }
 
-pub(super) fn trimmed(path: &str) -> &str {
-    path.trim_end_matches('/')
+/// Whether two inputs for one directory may both be in it: both say that it is one, and their names
+/// differ, as far as they are known before the inputs are fetched.
+fn share_a_directory(one: &InputSource, target: &str, alias: &str) -> bool {
+    components(&one.target).eq(components(target))
+        && one.target.ends_with('/')
+        && target.ends_with('/')
+        && (alias.is_empty() || one.alias != alias)
 }
 
 fn source(submitted: TypedSubmission, path: &str, findings: &mut Findings) -> Option<SourceSpec> {
@@ -144,10 +163,31 @@ fn source(submitted: TypedSubmission, path: &str, findings: &mut Findings) -> Op
     let place = format!("{path}.Source.Params");
     let params = submitted.params.unwrap_or_default();
     let params = params::check(params, params::of_source(source_type), &place, findings);
+    if source_type == SourceType::S3 {
+        check_prefix(&params, &place, findings);
+    }
     Some(SourceSpec { source_type, params })
 }
 
-fn result_paths(submitted: Vec<ResultPathSubmission>, findings: &mut Findings) -> Vec<ResultPath> {
+/// A `Key` that is a prefix has many objects, or none of a particular version.
+fn check_prefix(params: &Params, path: &str, findings: &mut Findings) {
+    let text = |field| params.get(field).and_then(|value| value.as_str()).unwrap_or_default();
+    let key = text("Key");
+    if !key.ends_with(['/', '*']) {
+        return;
+    }
+    for field in ["VersionID", "ChecksumSHA256"].into_iter().filter(|field| !text(field).is_empty())
+    {
+        let reason = format!("applies to one object, and the Key '{key}' is a prefix");
+        findings.refuse(format!("{path}.{field}"), reason);
+    }
+}
+
+fn result_paths(
+    submitted: Vec<ResultPathSubmission>,
+    engine: Option<EngineType>,
+    findings: &mut Findings,
+) -> Vec<ResultPath> {
     let path = of_task!("ResultPaths");
     if submitted.len() > MAX_RESULT_PATHS {
         findings.refuse(path, format!("must not be more than {MAX_RESULT_PATHS}"));
@@ -176,7 +216,7 @@ fn result_paths(submitted: Vec<ResultPathSubmission>, findings: &mut Findings) -
         if kept.is_empty() {
             findings.refuse(&place, "is required: an absolute path inside the task");
         } else {
-            findings.check_path(&place, &kept);
+            findings.check_task_path(&place, &kept, Use::Result, engine);
         }
         result_paths.push(ResultPath { name, path: kept });
     }

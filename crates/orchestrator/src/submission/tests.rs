@@ -1,7 +1,9 @@
 //! Submissions: what is accepted, what is stored, and everything that is refused.
 
+mod paths;
 mod task;
 
+use api_types::job::generated_name;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -34,6 +36,12 @@ fn problems(job: &Value) -> Vec<String> {
     }
 }
 
+/// The same, or none if it is accepted.
+fn problems_or_none(job: &Value) -> Vec<String> {
+    let accepted = accept_text(&json!({ "Job": job }).to_string()).is_ok();
+    if accepted { Vec::new() } else { problems(job) }
+}
+
 fn plain() -> Value {
     json!({
         "Type": "batch",
@@ -59,10 +67,30 @@ fn merged(mut base: Value, fields: Value) -> Value {
 }
 
 #[test]
+fn a_job_without_a_name_is_named_after_what_it_runs() {
+    let digits = &minted().to_string()[2..6];
+    let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+    for (image, stem) in [
+        ("busybox", "busybox"),
+        ("ghcr.io/acme/render:2.4", "render"),
+        (&*format!("registry:5000/render@{digest}"), "render"),
+        (&*format!("a/b:1@{digest}"), "b"),
+    ] {
+        let job = task(json!({ "Engine": { "Type": "docker", "Params": { "Image": image } } }));
+        assert_eq!(accept_job(&job).spec.name, format!("{stem}-{digits}"), "{image}");
+    }
+    let url = json!({ "URL": "https://h/secret.wasm" });
+    let module = json!({ "Source": { "Type": "urldownload", "Params": url } });
+    let engine = json!({ "Engine": { "Type": "wasm", "Params": { "EntryModule": module } } });
+    assert_eq!(accept_job(&task(engine)).spec.name, format!("wasm-{digits}"));
+    assert_eq!(accept_job(&merged(plain(), json!({ "Name": "x" }))).spec.name, "x");
+}
+
+#[test]
 fn everything_has_a_default() {
     let accepted = accept_job(&plain());
     let expected = json!({
-        "Name": minted().to_string(), "Namespace": "default", "Type": "batch", "Priority": 50,
+        "Name": generated_name("i", minted()), "Namespace": "default", "Type": "batch", "Priority": 50,
         "Count": 1, "Constraints": [], "Labels": {},
         "Meta": { "service.org/requester.id": "n-1", "service.org/requester.publicKey": "key" },
         "RetryPolicy": { "Attempts": 1, "Delay": 1, "MaxDelay": 60 },
@@ -97,6 +125,30 @@ fn empty_and_null_fields_have_their_default_too() {
         "ResultPaths": null, "Resources": {}, "Network": { "Type": "" }, "Timeouts": {},
     }));
     assert_eq!(accept_job(&task).spec, accept_job(&plain()).spec);
+}
+
+#[test]
+fn amounts_that_mean_something_else_are_warned_of() {
+    let warnings = |job: &Value| accept_job(job).warnings;
+    let with = |resources: Value| warnings(&task(json!({ "Resources": resources })));
+    assert_eq!(
+        with(json!({ "Memory": "512" })),
+        [
+            "Memory 512 is 512 bytes, and a container gets at least 6.2 MB; write '512MB' for megabytes"
+        ]
+    );
+    assert_eq!(with(json!({ "Disk": "20" })), ["Disk 20 is 20 bytes; write '20MB' for megabytes"]);
+    for plain in ["512MB", "512000000", "1Gi"] {
+        assert_eq!(
+            with(json!({ "Memory": plain, "Disk": plain })),
+            Vec::<String>::new(),
+            "{plain}"
+        );
+    }
+    assert_eq!(
+        warnings(&job(json!({ "Count": 0 }))),
+        ["Count 0 is taken as 1; leave it out for one execution"]
+    );
 }
 
 #[test]
@@ -148,7 +200,7 @@ fn service_and_daemon_jobs_may_choose_their_id() {
     for job_type in ["service", "daemon"] {
         let accepted = accept_job(&job(json!({ "Type": job_type, "ID": id })));
         assert_eq!((accepted.id.to_string().as_str(), accepted.id_given), (id, true));
-        assert_eq!(accepted.spec.name, id);
+        assert_eq!(accepted.spec.name, "i-12ab");
         assert_eq!(accepted.spec.retry_policy.attempts, 0, "without limit");
     }
     assert_eq!(
@@ -247,6 +299,11 @@ fn fields_of_a_job_are_checked() {
         (json!({ "Count": 1_000_001 }), "Count: must not be above 1000000, got 1000001"),
         (json!({ "Priority": -1 }), "Priority: must be between 0 and 100, got -1"),
         (json!({ "Name": "a\nb" }), "Name: must not contain control characters"),
+        (json!({ "Name": "a\u{202e}b" }), "Name: must not contain control characters"),
+        (
+            json!({ "Labels": { "a\u{2066}b": "" } }),
+            "Labels.a\u{2066}b: a key must not contain control characters",
+        ),
         (json!({ "Name": "a\u{0}b" }), "Name: must not contain the NUL character"),
         (json!({ "Name": " " }), "Name: must not be blank"),
         (json!({ "Name": long }), "Name: must not be longer than 255 bytes"),

@@ -1,10 +1,11 @@
-//! Rules for names, keys and paths in a submission.
+//! Rules for names and keys in a submission.
 
 use std::collections::BTreeMap;
 
 use api_types::job::MAX_NAMESPACE_BYTES;
+use api_types::text::is_control;
 
-use super::Findings;
+use super::findings::Findings;
 
 /// Bytes of a name (job, task, result path, alias): they end up in lists, logs and file names.
 const MAX_NAME_BYTES: usize = 255;
@@ -20,9 +21,6 @@ const MAX_VALUE_BYTES: usize = 128 * 1024;
 
 /// Entries of one map.
 const MAX_ENTRIES: usize = 1024;
-
-/// Bytes of a path, as Linux limits it.
-const MAX_PATH_BYTES: usize = 4096;
 
 /// Which rules the keys and values of a map follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,7 +39,7 @@ impl Findings {
             self.refuse(path, "must not be blank");
         } else if name.len() > MAX_NAME_BYTES {
             self.refuse(path, format!("must not be longer than {MAX_NAME_BYTES} bytes"));
-        } else if name.chars().any(char::is_control) {
+        } else if name.chars().any(is_control) {
             self.refuse(path, "must not contain control characters");
         }
     }
@@ -52,7 +50,7 @@ impl Findings {
             self.refuse(path, "'*' stands for all namespaces and cannot be the name of one");
         } else if namespace.len() > MAX_NAMESPACE_BYTES {
             self.refuse(path, format!("must not be longer than {MAX_NAMESPACE_BYTES} bytes"));
-        } else if namespace.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        } else if namespace.chars().any(|c| is_control(c) || c.is_whitespace()) {
             self.refuse(path, "must not contain white space or control characters");
         }
     }
@@ -77,23 +75,6 @@ impl Findings {
         }
     }
 
-    /// An absolute path inside the task.
-    pub(super) fn check_path(&mut self, place: &str, path: &str) {
-        if !path.starts_with('/') {
-            self.refuse(place, format!("must be an absolute path, got '{path}'"));
-        } else if path.len() > MAX_PATH_BYTES {
-            self.refuse(place, format!("must not be longer than {MAX_PATH_BYTES} bytes"));
-        } else if path.split('/').any(|part| part == "..") {
-            self.refuse(place, "must not contain '..'");
-        } else if path.chars().any(char::is_control) {
-            self.refuse(place, "must not contain control characters");
-        } else if path.split('/').all(|part| part.is_empty() || part == ".") {
-            self.refuse(place, "must not be the root of the task's file system");
-        }
-    }
-}
-
-impl Findings {
     /// The name of an environment variable.
     pub(super) fn check_variable(&mut self, path: &str, name: &str) {
         if let Err(reason) = check_key(name, MapKind::Env) {
@@ -109,7 +90,7 @@ fn check_key(key: &str, kind: MapKind) -> Result<(), String> {
     if key.len() > MAX_KEY_BYTES {
         return Err(format!("a key must not be longer than {MAX_KEY_BYTES} bytes"));
     }
-    if key.chars().any(char::is_control) {
+    if key.chars().any(is_control) {
         return Err("a key must not contain control characters".to_owned());
     }
     match kind {

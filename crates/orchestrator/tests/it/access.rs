@@ -24,7 +24,7 @@ const HOME_CREDENTIAL: &str = "/api/v1/orchestrator/credentials/hub?namespace=ho
 /// Method, path and body.
 pub(crate) type Request = (Method, String, Option<Value>);
 
-/// A node that nobody knows.
+/// An unknown node.
 const NO_NODE: &str = "/api/v1/orchestrator/nodes/n-00000000-0000-4000-8000-000000000000";
 
 /// An orchestrator that asks for credentials, with namespaces `home` and `away`.
@@ -36,7 +36,7 @@ pub(crate) struct Guarded {
     pub(crate) ended: String,
     pub(crate) execution: String,
     pub(crate) node: String,
-    /// Whose ID tokens are taken.
+    /// The trusted ID-token issuer.
     pub(crate) issuer: Issuer,
 }
 
@@ -131,14 +131,17 @@ impl Guarded {
         }
     }
 
+    /// What a caller signs in with.
+    fn presented<'a>(&'a self, token: &'a str) -> &'a str {
+        if token.is_empty() { &self.admin } else { token }
+    }
+
     /// How each operation of the document is asked for.
     pub(crate) fn requests(&self, token: &str) -> BTreeMap<&'static str, Request> {
         let job = format!("{JOBS}/{}", self.job);
         let execution = format!("/api/v1/orchestrator/executions/{}", self.execution);
         let node = format!("/api/v1/orchestrator/nodes/{}", self.node);
         let submission = json!({ "Job": job_with(json!({ "Namespace": "home" })) });
-        let new_token = json!({ "Name": "x", "Role": "viewer", "Namespaces": ["home"] });
-        let presented = if token.is_empty() { &self.admin } else { token };
         let (get, put, post, delete) = (Method::GET, Method::PUT, Method::POST, Method::DELETE);
         let api = |path: &str| format!("/api/v1/{path}");
         let cluster = |path: &str| format!("/api/v1/orchestrator/{path}");
@@ -156,11 +159,15 @@ impl Guarded {
             ("listLiveExecutions", (get.clone(), cluster("executions"), None)),
             ("describeExecution", (get.clone(), execution.clone(), None)),
             ("listUsage", (get.clone(), cluster("usage"), None)),
+            ("describeExecutionUsage", (get.clone(), format!("{execution}/usage"), None)),
+            ("describeJobUsage", (get.clone(), format!("{job}/usage"), None)),
+            ("describeNodeUsage", (get.clone(), format!("{node}/usage"), None)),
             ("readExecutionResults", (get.clone(), format!("{execution}/results"), None)),
             ("streamEvents", (get.clone(), cluster("events?namespace=home"), None)),
             ("streamChanges", (get.clone(), cluster("changes"), None)),
             ("describeCluster", (get.clone(), cluster("cluster"), None)),
             ("readClusterLoad", (get.clone(), cluster("cluster/load"), None)),
+            ("search", (get.clone(), cluster("search?text=a"), None)),
             ("listNodes", (get.clone(), cluster("nodes"), None)),
             ("describeNode", (get.clone(), node.clone(), None)),
             ("listNodeHistory", (get.clone(), format!("{node}/history"), None)),
@@ -179,9 +186,6 @@ impl Guarded {
             ("listNodeTokens", (get.clone(), cluster("nodes/tokens"), None)),
             ("createNodeToken", (post.clone(), cluster("nodes/tokens"), Some(json!({})))),
             ("revokeNodeToken", (delete.clone(), cluster("nodes/tokens/0000000000000000"), None)),
-            ("listTokens", (get.clone(), TOKENS.to_owned(), None)),
-            ("createToken", (post.clone(), TOKENS.to_owned(), Some(new_token))),
-            ("revokeToken", (delete.clone(), format!("{TOKENS}/0000000000000000"), None)),
             ("listKeys", (get.clone(), cluster("keys"), None)),
             ("rotateKey", (post.clone(), cluster("keys"), Some(json!({ "Purpose": "secrets" })))),
             ("listAudit", (get.clone(), cluster("audit"), None)),
@@ -189,21 +193,45 @@ impl Guarded {
             ("describeNamespace", (get.clone(), format!("{NAMESPACES}/home"), None)),
             ("putNamespace", (put, format!("{NAMESPACES}/home"), Some(json!({})))),
             ("deleteNamespace", (delete.clone(), format!("{NAMESPACES}/unknown"), None)),
-            ("signIn", (post, api("auth/session"), Some(json!({ "Token": presented })))),
+            (
+                "signIn",
+                (post, api("auth/session"), Some(json!({ "Token": self.presented(token) }))),
+            ),
             ("signOut", (delete, api("auth/session"), None)),
             ("describeIdentity", (get.clone(), api("auth/identity"), None)),
             ("describeOwnNode", (get.clone(), api("agent/node"), None)),
-            ("isAlive", (get.clone(), api("agent/alive"), None)),
-            ("describeVersion", (get.clone(), api("agent/version"), None)),
-            ("isLive", (get.clone(), "/livez".to_owned(), None)),
-            ("isReady", (get.clone(), "/readyz".to_owned(), None)),
-            ("scrapeMetrics", (get.clone(), "/metrics".to_owned(), None)),
             ("describeApi", (get.clone(), api("openapi.json"), None)),
             (OLD_GROUP, (get, api("requester/list"), None)),
         ]);
         requests.extend(of_namespace());
+        requests.extend(of_process());
+        requests.extend(of_tokens());
         requests
     }
+}
+
+/// The requests of probes and scrapers.
+fn of_process() -> [(&'static str, Request); 5] {
+    [
+        ("isAlive", "/api/v1/agent/alive"),
+        ("describeVersion", "/api/v1/agent/version"),
+        ("isLive", "/livez"),
+        ("isReady", "/readyz"),
+        ("scrapeMetrics", "/metrics"),
+    ]
+    .map(|(operation, path)| (operation, (Method::GET, path.to_owned(), None)))
+}
+
+/// The requests about tokens.
+fn of_tokens() -> [(&'static str, Request); 4] {
+    let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
+    let new = json!({ "Name": "x", "Role": "viewer", "Namespaces": ["home"] });
+    [
+        ("listTokens", (get, TOKENS.to_owned(), None)),
+        ("createToken", (post, TOKENS.to_owned(), Some(new))),
+        ("revokeToken", (delete.clone(), format!("{TOKENS}/0000000000000000"), None)),
+        ("revokeTokens", (delete, format!("{TOKENS}?subject=no-one"), None)),
+    ]
 }
 
 /// The requests about encrypted records of a namespace.
@@ -301,7 +329,7 @@ async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
     let body = json!({ "Job": job_with(json!({ "Namespace": "home" })) });
     let refused = busy.ask(Method::PUT, JOBS, &outsider, Some(&body)).await;
     refused.refused(404, "NamespaceNotFound");
-    assert_eq!(text(&refused.body["Hint"]), "name one of your own: away");
+    assert_eq!(text(&refused.body["Hint"]), "use one of your namespaces: away");
 }
 
 #[tokio::test]
@@ -338,6 +366,13 @@ async fn a_viewer_sees_what_runs_and_not_what_it_is_given() {
             assert!(!seen.ok().to_string().contains("hidden"), "{path}: {}", seen.text);
         }
     }
+    let explain = format!("{JOBS}/{}/explain", guarded.job);
+    let seen = guarded.ask(Method::GET, &explain, &viewer, None).await;
+    assert_eq!(seen.ok()["Groups"][0]["Key"], "zone");
+    assert!(!seen.text.contains("nowhere"), "{}", seen.text);
+    let whole = guarded.ask(Method::GET, &explain, &submitter, None).await;
+    assert_eq!(whole.ok()["Groups"][0]["Wanted"], "zone=nowhere");
+
     let seen = guarded.ask(Method::GET, &path, &viewer, None).await;
     for shown in ["shown-image", "shown-label", "urldownload", "s3", "Full"] {
         assert!(seen.text.contains(shown), "{shown}: {}", seen.text);

@@ -46,6 +46,7 @@ async fn its_node_record_is_not_wrapped() {
             "ID": "n-…",
             "Addrs": [format!("/ip4/127.0.0.1/tcp/{}", server.address().port())],
         },
+        "Name": "orchestrator",
         "NodeType": "Requester",
         "Labels": { "Operating-System": "linux", "Architecture": null, "hostname": null },
         "ComputeNodeInfo": {

@@ -35,7 +35,7 @@ async fn a_body_that_is_not_json_is_refused_everywhere() {
         b"not json".to_vec(),
         b"\0".to_vec(),
         b"{\"Job\":\"\xff\xfe\"}".to_vec(),
-        b"\xef\xbb\xbf{}".to_vec(),
+        b"\xef\xbb\xbf".to_vec(),
         br#"{"Job":"\ud800"}"#.to_vec(),
         b"{\"Job\":\"line\nbreak\"}".to_vec(),
         b"{'Job':1}".to_vec(),
@@ -84,6 +84,27 @@ async fn an_empty_body_is_refused_where_one_is_required() {
         let blank = server.request(method, &path).header("Content-Type", "application/json");
         answer(blank.body(" \n")).await.refused(400, "MalformedBody").says("the body is empty");
     }
+}
+
+#[tokio::test]
+async fn a_body_with_a_content_encoding_is_refused() {
+    let server = Server::start().await;
+    for (method, path) in operations(&server).await {
+        for encoding in ["gzip", "identity, zstd", "x"] {
+            let request = server.request(method.clone(), &path).body("{}");
+            let request = request.header("Content-Type", "application/json");
+            let answer = answer(request.header("Content-Encoding", encoding)).await;
+            answer.refused(415, "UnsupportedMediaType").says(encoding);
+            assert_eq!(
+                answer.body["Hint"],
+                "send the body uncompressed, without 'Content-Encoding'"
+            );
+        }
+    }
+    // A byte order mark is no part of the text.
+    let plain = format!("\u{feff}{}", json!({ "Job": plain_job() }));
+    let request = server.request(Method::PUT, JOBS).header("Content-Encoding", "Identity");
+    answer(request.header("Content-Type", "application/json").body(plain)).await.ok();
 }
 
 #[tokio::test]

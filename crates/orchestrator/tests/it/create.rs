@@ -22,8 +22,9 @@ async fn a_submitted_job_is_described_as_stored() {
     let described = server.get(&job_path(&id)).await;
     let mut job = redacted(&described.ok()["Job"]);
     assert!(!text(&job["Meta"]["service.org/requester.publicKey"].take()).is_empty());
+    let name = format!("image-{}", &id[2..6]);
     let expected = json!({
-        "ID": "j-…", "Name": "j-…", "Namespace": "default", "Type": "batch", "Priority": 50,
+        "ID": "j-…", "Name": name, "Namespace": "default", "Type": "batch", "Priority": 50,
         "Count": 1, "Constraints": [], "Labels": {},
         "Meta": { "service.org/requester.id": "n-…", "service.org/requester.publicKey": null },
         "RetryPolicy": { "Attempts": 1, "Delay": 1, "MaxDelay": 60 },

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::access::Guarded;
 use crate::node::{FakeNode, executions, node_path};
+use crate::sealed::CREDENTIALS;
 use crate::server::{JOBS, Server, answer, list, task_with, text};
 
 crate::covers! {
@@ -15,11 +16,10 @@ crate::covers! {
     "readCredentials" => a_node_gets_the_credentials_of_what_it_has_accepted_and_of_nothing_else;
 }
 
-const CREDENTIALS: &str = "/api/v1/orchestrator/credentials";
 const PASSWORD: &str = "correct horse battery staple";
 
 fn path(name: &str, namespace: &str) -> String {
-    format!("{CREDENTIALS}/{name}?namespace={namespace}")
+    CREDENTIALS.path(name, namespace)
 }
 
 fn registry(host: &str) -> Value {
@@ -38,35 +38,14 @@ fn job(namespace: &str, image: &str) -> Value {
 #[tokio::test]
 async fn credentials_are_put_listed_and_deleted_without_their_login() {
     let server = Server::start().await;
-    for version in [1, 2] {
-        let put = server.put(&path("hub", "prod"), &registry("ghcr.io")).await;
-        let found = &put.ok()["Credential"];
-        assert_eq!((&found["Name"], &found["Namespace"]), (&json!("hub"), &json!("prod")));
-        assert_eq!((&found["Type"], &found["Hosts"]), (&json!("registry"), &json!(["ghcr.io"])));
-        assert_eq!(found["Version"], version);
-        assert!(!put.text.contains(PASSWORD) && !put.text.contains("Login"), "{}", put.text);
-    }
     let keys = json!({ "AccessKeyID": "AKIA", "SecretAccessKey": "x", "SessionToken": "y" });
     let s3 = json!({ "Type": "S3", "Hosts": ["*.amazonaws.com"], "Buckets": ["b"], "Login": keys });
-    server.put(&path("out", "test"), &s3).await.ok();
-    assert_eq!(server.get(&path("hub", "prod")).await.ok()["Credential"]["Version"], 2);
-    let names = async |query: &str| {
-        let listed = server.get(&format!("{CREDENTIALS}{query}")).await;
-        let found = list(&listed.ok()["Credentials"]).iter();
-        found.map(|it| text(&it["Name"])).collect::<Vec<_>>()
-    };
-    assert_eq!(names("?namespace=prod").await, ["hub"]);
-    assert_eq!(names("?namespace=*").await, ["hub", "out"]);
-    assert_eq!(names("").await, Vec::<String>::new(), "default has none");
-
-    // On the disk they are encrypted.
-    for file in std::fs::read_dir(server.data_dir()).expect("the directory") {
-        let bytes = std::fs::read(file.expect("an entry").path()).unwrap_or_default();
-        assert!(!bytes.windows(PASSWORD.len()).any(|part| part == PASSWORD.as_bytes()));
-    }
-    assert_eq!(server.delete(&path("hub", "prod")).await.ok()["Credential"]["Version"], 2);
-    server.delete(&path("hub", "prod")).await.refused(404, "CredentialNotFound");
-    server.get(&path("hub", "prod")).await.refused(404, "CredentialNotFound");
+    let bodies = [&registry("ghcr.io"), &s3];
+    CREDENTIALS.is_put_listed_and_deleted(&server, bodies, PASSWORD).await;
+    let put = server.put(&path("hub", "prod"), &registry("ghcr.io")).await;
+    let found = &put.ok()["Credential"];
+    assert_eq!((&found["Type"], &found["Hosts"]), (&json!("registry"), &json!(["ghcr.io"])));
+    assert!(!put.text.contains("Login"), "{}", put.text);
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ fn an_issuer_whose_rules_admit_everybody_or_whose_files_are_missing_refuses_the_
         (
             "[{claims={aud=\"jobs\"},role=\"admin\"}]",
             ("RUST_LOG", "info"),
-            "oidc.rules: rule 1: has no claim besides iss, aud and azp",
+            "oidc.rules: rule 1: has no claim other than iss, aud and azp",
         ),
         (
             "[{claims={groups=\"a\"},role=\"admin\"}]",
@@ -166,7 +166,7 @@ fn stop(mut child: Child, signal: Signal) {
     assert!(rest.contains("stopped"), "{rest}");
 }
 
-/// One request of a connection of its own, answered within a bound.
+/// One request on a separate connection, answered within a bound.
 fn asked(address: &str, path: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).expect("connect");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a bound");
@@ -177,7 +177,7 @@ fn asked(address: &str, path: &str) -> String {
     answer
 }
 
-/// As behind a terminal that somebody stopped, or a journal that hangs.
+/// As behind a stopped terminal, or a journal that hangs.
 #[test]
 fn a_log_that_nobody_reads_stops_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -196,6 +196,6 @@ fn a_log_that_nobody_reads_stops_nothing() {
         count?.trim().parse::<f64>().ok().filter(|count| *count > 0.0)
     });
     assert!(dropped.is_some(), "the log never was full");
-    // Once somebody reads it again, it goes on, and ends with the last line.
+    // Once it is read again, it goes on, and ends with the last line.
     stop(child, Signal::TERM);
 }

@@ -137,7 +137,18 @@ async fn an_invalid_query_is_refused() {
     }
     for (path, permitted) in [
         (JOBS.to_owned(), json!(["create_time", "modify_time", "id", "created_at", "modified_at"])),
-        (format!("{job}/executions"), json!(["modify_time", "create_time", "id", "state"])),
+        (
+            format!("{job}/executions"),
+            json!([
+                "modify_time",
+                "create_time",
+                "id",
+                "state",
+                "index",
+                "created_at",
+                "modified_at"
+            ]),
+        ),
         (
             "/api/v1/orchestrator/nodes".to_owned(),
             json!([

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::node::{FakeNode, completed_job};
+use crate::node::{FakeNode, completed_job, node_path};
 use crate::server::{Server, job_path, job_with, list, plain_job, text};
 use crate::stream::{EVENTS, Events};
 
@@ -14,6 +14,14 @@ crate::covers! {
 async fn history(server: &Server, job: &str) -> Vec<Value> {
     let answer = server.get(&format!("{}/history?limit=1000", job_path(job))).await;
     list(&answer.ok()["History"]).clone()
+}
+
+/// The event as a history has it, without names.
+fn unnamed(mut event: Value) -> Value {
+    for name in ["JobName", "Index", "NodeName"] {
+        event.as_object_mut().expect("an event").remove(name);
+    }
+    event
 }
 
 fn ids(events: &[(u64, Value)]) -> Vec<u64> {
@@ -36,7 +44,13 @@ async fn a_stream_has_only_events_committed_after_it_opened() {
     let events = stream.events(expected.len()).await;
     let sequence: Vec<u64> = (earlier + 1..=earlier + expected.len() as u64).collect();
     assert_eq!(ids(&events), sequence);
-    let told: Vec<Value> = events.into_iter().map(|(_, event)| event).collect();
+    let names = |event: &Value| json!([event["JobName"], event["Index"], event["NodeName"]]);
+    let of_job = text(&events[0].1["JobName"]);
+    assert!(events[0].1.get("Index").is_none() && !of_job.is_empty());
+    let node = text(&server.get(&node_path(&node.id, "")).await.ok()["Node"]["Name"]);
+    let of_execution = events.iter().find(|(_, event)| event["Type"] == "ExecutionLevel");
+    assert_eq!(names(&of_execution.unwrap().1), json!([of_job, 0, node]));
+    let told: Vec<Value> = events.into_iter().map(|(_, event)| unnamed(event)).collect();
     assert_eq!(told, expected);
 }
 
@@ -96,8 +110,12 @@ async fn filters_select_the_streamed_events() {
         (format!("since={moment}"), of_second.clone()),
     ] {
         let mut stream = Events::open(&server, &format!("last_event_id=0&{query}")).await;
-        let told: Vec<Value> =
-            stream.events(expected.len()).await.into_iter().map(|(_, event)| event).collect();
+        let told: Vec<Value> = stream
+            .events(expected.len())
+            .await
+            .into_iter()
+            .map(|(_, event)| unnamed(event))
+            .collect();
         assert_eq!(told, expected, "{query}");
     }
     // No event of one job appears on the stream of another.
@@ -122,7 +140,7 @@ async fn since_sets_where_a_stream_begins() {
     let mut stream = Events::open(&server, &format!("since={third}")).await;
     let events = stream.events(later).await;
     assert_eq!(events[0].0, (1 + all.len() - later + 1) as u64, "the node joined first");
-    let told: Vec<Value> = events.into_iter().map(|(_, event)| event).collect();
+    let told: Vec<Value> = events.into_iter().map(|(_, event)| unnamed(event)).collect();
     assert_eq!(told, all[all.len() - later..]);
     let mut stream = Events::open(&server, "since=0").await;
     assert_eq!(stream.events(all.len()).await.len(), all.len());

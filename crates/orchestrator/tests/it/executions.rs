@@ -73,6 +73,14 @@ async fn executions_are_paged_in_every_order() {
             assert_eq!(paged, whole, "{query}");
         }
     }
+    // Other words for two of them; their tokens are interchangeable.
+    for (other, order) in [("created_at", "create_time"), ("modified_at", "modify_time")] {
+        let token = async |order: &str| {
+            let page = server.get(&format!("{path}?limit=2&order_by={order}")).await;
+            text(&page.ok()["NextToken"])
+        };
+        assert_eq!(token(other).await, token(order).await, "{other}");
+    }
     let last = server.get(&format!("{path}?order_by=state&reverse=1&limit=1")).await;
     assert_eq!(last.ok()["Executions"][0]["ComputeState"]["StateType"], 7);
     let newest = server.get(&format!("{path}?reverse=1&limit=1")).await;

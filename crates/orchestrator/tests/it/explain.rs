@@ -53,6 +53,18 @@ async fn a_waiting_job_is_explained_by_its_place_and_by_node() {
     let expected = json!({
         "JobID": "j-…", "State": "Queued",
         "Message": "1 of 2 nodes: no docker engine; 1: not enough CPU (in use)",
+        "Title": "Waits for room: 3 jobs ahead",
+        "Hopeless": false,
+        "Groups": [
+            {
+                "Reason": "CPU", "Nodes": 1, "NodeIDs": ["n-…"], "Asked": 4.0, "Largest": 4.0,
+                "Message": "1 node has too little: 4 cores are asked for, 0 are free", "Free": 0.0,
+            },
+            {
+                "Reason": "Engine", "Nodes": 1, "NodeIDs": ["n-…"], "Key": "docker",
+                "Message": "1 node has no docker engine",
+            },
+        ],
         "Executions": { "Total": 2, "Waiting": 2, "Running": 0, "Completed": 0, "Failed": 0 },
         "Waiting": {
             "Since": "T", "Slots": 2, "Ahead": 3, "AheadIsMore": false, "ReservedNode": "",
@@ -64,6 +76,37 @@ async fn a_waiting_job_is_explained_by_its_place_and_by_node() {
         "Failures": [],
     });
     assert_eq!(redacted(&found), expected);
+}
+
+/// Release 0.1.0 knows none of the fields that came later.
+#[tokio::test]
+async fn an_older_client_reads_the_answer_of_a_hopeless_job() {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Older {
+        message: String,
+        nodes: Vec<api_types::job::DryRunNode>,
+        failures: Vec<api_types::explanation::ExecutionFailure>,
+    }
+    let server = Server::start().await;
+    FakeNode::join(&server).await;
+    let mut picky = large("picky", json!({}));
+    picky["Constraints"] = json!([{ "Key": "region", "Operator": "in", "Values": ["a", "b"] }]);
+    let job = server.submit(picky).await;
+    let mut found = explained(&server, &job).await;
+    let begin = std::time::Instant::now();
+    while found["Message"] == "" && begin.elapsed() < crate::server::PATIENCE {
+        found = explained(&server, &job).await;
+    }
+    let older: Older = serde_json::from_value(found.clone()).unwrap();
+    assert_eq!((older.nodes.len(), older.failures.len()), (1, 0));
+    assert!(older.message.contains("label region"), "{}", older.message);
+    assert_eq!(found["Hopeless"], true);
+    let title = "No node matches: needs region in (a, b); it has no label region";
+    assert_eq!(
+        (&found["Title"], &found["Groups"][0]["Wanted"]),
+        (&json!(title), &json!("region in (a, b)"))
+    );
 }
 
 #[tokio::test]

@@ -68,6 +68,24 @@ impl Protected {
         answer(if body.is_null() { request } else { request.json(body) }).await
     }
 
+    /// The token of an operator.
+    pub(crate) async fn operator(&self) -> String {
+        let body = json!({ "Name": "operator", "Role": "operator" });
+        let created = self.ask(Method::POST, "/api/v1/orchestrator/tokens", &body).await;
+        text(&created.ok()["Secret"])
+    }
+
+    /// As the holder of this token.
+    pub(crate) async fn ask_as(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Answer {
+        answer(self.server.request(method, path).bearer_auth(token).json(body)).await
+    }
+
     /// The secret of a new join token.
     pub(crate) async fn token(&self, body: Value) -> String {
         text(&self.ask(Method::POST, TOKENS, &body).await.ok()["Secret"])

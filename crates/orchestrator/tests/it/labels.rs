@@ -7,6 +7,9 @@ use crate::joining::Protected;
 use crate::node::{node_path, session_request};
 use crate::server::{JOBS, Server, text};
 
+/// Join tokens.
+const NODE_TOKENS: &str = "/api/v1/orchestrator/nodes/tokens";
+
 crate::covers! {
     "labelNode" => an_operator_labels_a_node_that_has_a_certificate;
 }
@@ -29,24 +32,31 @@ async fn an_operator_labels_a_node_that_has_a_certificate() {
         let path = node_path(&node.id, "");
         protected.ask(Method::GET, &path, &Value::Null).await.ok()["Node"]["Labels"].clone()
     };
-    join(json!({ "disk": "ssd", "operator/pool": "prod", "zone": "z" })).await;
-    let expected = json!({ "disk": "ssd", "zone": "a", "operator/zone": "a" });
+    let claimed = json!({
+        "disk": "ssd", "operator/pool": "prod", "admin/pool": "prod", "admin/": "x", "zone": "z",
+    });
+    join(claimed).await;
+    let expected = json!({ "disk": "ssd", "zone": "a", "operator/zone": "a", "admin/zone": "a" });
     assert_eq!(labels().await, expected);
 
     let path = node_path(&node.id, "/labels");
     protected.ask(Method::PUT, &path, &json!({ "Labels": { "pool": "b" } })).await.ok();
-    assert_eq!(labels().await, json!({ "disk": "ssd", "pool": "b", "operator/pool": "b" }));
+    let given = json!({ "disk": "ssd", "pool": "b", "operator/pool": "b", "admin/pool": "b" });
+    assert_eq!(labels().await, given);
     join(json!({ "pool": "prod", "zone": "z" })).await;
-    assert_eq!(labels().await, json!({ "pool": "b", "operator/pool": "b", "zone": "z" }));
+    let given = json!({ "pool": "b", "operator/pool": "b", "admin/pool": "b", "zone": "z" });
+    assert_eq!(labels().await, given);
 
     for (labels, problem) in [
         (json!({ "": "x" }), "Labels: '': must have a key"),
         (json!({ "operator/pool": "x" }), "Labels: 'operator/pool': the service itself adds"),
+        (json!({ "admin/pool": "x" }), "Labels: 'admin/pool': the service itself adds"),
+        (json!({ "po\u{202e}ol": "x" }), "Labels: 'po"),
     ] {
         let refused = protected.ask(Method::PUT, &path, &json!({ "Labels": labels })).await;
         assert!(refused.problems()[0].starts_with(problem), "{}", refused.text);
     }
-    // On an open listener nobody knows which node it is.
+    // On an open listener it is unknown which node it is.
     let open = Server::start().await;
     let plain = crate::node::FakeNode::join(&open).await;
     let path = node_path(&plain.id, "/labels");
@@ -65,7 +75,7 @@ async fn a_node_that_claims_every_label_gets_no_work_of_a_namespace_that_exclude
     let token = protected.token(json!({ "Labels": { "zone": "a" } })).await;
     let node = protected.node(&token).await;
     let mut request = session_request();
-    request["Labels"] = json!({ "pool": "ci", "operator/pool": "ci", "zone": "ci" });
+    request["Labels"] = json!({ "pool": "ci", "operator/pool": "ci", "admin/pool": "ci" });
     request["ComputeNodeInfo"]["MaxCapacity"]["CPU"] = json!(100_000.0);
     node.ask(Method::PUT, &node_path(&node.id, "/session"), &request).await.ok();
 
@@ -75,18 +85,54 @@ async fn a_node_that_claims_every_label_gets_no_work_of_a_namespace_that_exclude
     let described = protected.ask(Method::GET, &format!("{JOBS}/{id}"), &Value::Null).await;
     let job = &described.ok()["Job"];
     assert_eq!(job["State"]["StateType"], "Queued", "{}", described.text);
-    let expected = json!([{ "Key": "operator/pool", "Operator": "in", "Values": ["ci"] }]);
+    let expected = json!([{ "Key": "admin/pool", "Operator": "in", "Values": ["ci"] }]);
     assert_eq!(job["Constraints"], expected);
 
-    // Once the operator says so, it gets the work.
+    // An operator decides nothing about it, neither with a label nor with a token, and not in advance.
+    let operator = protected.operator().await;
+    let labels_path = node_path(&node.id, "/labels");
     let labels = json!({ "Labels": { "pool": "ci" } });
-    protected.ask(Method::PUT, &node_path(&node.id, "/labels"), &labels).await.ok();
+    protected
+        .ask_as(
+            &operator,
+            Method::PUT,
+            &labels_path,
+            &json!({ "Labels": { "pool": "ci", "zone": "a" } }),
+        )
+        .await
+        .ok();
+    let token = protected.ask_as(&operator, Method::POST, NODE_TOKENS, &labels).await;
+    assert_eq!(token.ok()["NodeToken"]["AdminLabels"], json!([]));
+    let of_operator = protected.node(&text(&token.ok()["Secret"])).await;
+    of_operator.session().await.ok();
+    let described = protected.ask(Method::GET, &format!("{JOBS}/{id}"), &Value::Null).await;
+    assert_eq!(described.ok()["Job"]["State"]["StateType"], "Queued", "{}", described.text);
+
+    // Once an admin says so, it gets the work.
+    protected.ask(Method::PUT, &labels_path, &labels).await.ok();
     let executions = format!("{JOBS}/{id}/executions");
     let executions = protected.ask(Method::GET, &executions, &Value::Null).await;
     assert_eq!(executions.ok()["Executions"][0]["NodeID"], node.id, "{}", executions.text);
 
-    let refused = protected.ask(Method::PUT, path, &json!({ "Nodes": "pool in" })).await;
-    assert!(refused.problems()[0].starts_with("Nodes: "), "{}", refused.text);
+    // The operator keeps the label, and cannot take it away or change it.
+    for kept in [json!({ "pool": "ci", "rack": "1" }), json!({ "pool": "ci" })] {
+        let body = json!({ "Labels": kept });
+        let answer = protected.ask_as(&operator, Method::PUT, &labels_path, &body).await;
+        assert_eq!(answer.ok()["Node"]["Labels"]["admin/pool"], "ci");
+    }
+    for changed in [json!({}), json!({ "pool": "prod" }), json!({ "rack": "1" })] {
+        let body = json!({ "Labels": changed });
+        let answer = protected.ask_as(&operator, Method::PUT, &labels_path, &body).await;
+        answer.refused(403, "Forbidden").says("an admin set the labels pool");
+    }
+
+    for nodes in ["pool in", "!tainted", "pool!=prod", "pool notin (a,b),!x"] {
+        let refused = protected.ask(Method::PUT, path, &json!({ "Nodes": nodes })).await;
+        assert!(refused.problems()[0].starts_with("Nodes: "), "{nodes}: {}", refused.text);
+    }
+    for nodes in ["admin/pool", "operator/pool=ci,!tainted", ""] {
+        protected.ask(Method::PUT, path, &json!({ "Nodes": nodes })).await.ok();
+    }
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub(crate) fn requests(issuer: &Issuer) -> [(&'static str, Asked); 4] {
     ]
 }
 
-/// What a browser sends when somebody follows a link, or an issuer sends somebody back.
+/// What a browser sends when a user follows a link, or an issuer sends it back.
 pub(crate) async fn as_browser(server: &Server, path: &str, cookie: &str, site: &str) -> Answer {
     answer(navigation(server, path, cookie, site)).await
 }
@@ -56,7 +56,7 @@ fn value(cookie: &str) -> &str {
 }
 
 /// Goes to the issuer and returns with what it sends back: the path, and the cookie of the sign-in.
-async fn to_the_issuer(server: &Server, login: &str) -> (String, String) {
+pub(crate) async fn to_the_issuer(server: &Server, login: &str) -> (String, String) {
     let begun = as_browser(server, login, "", "same-origin").await;
     assert_eq!(begun.status, 303, "{}", begun.text);
     let [cookie] = &cookies(&begun)[..] else { panic!("{:?}", begun.headers) };
@@ -78,7 +78,9 @@ async fn to_the_issuer(server: &Server, login: &str) -> (String, String) {
 async fn a_browser_signs_in_at_the_issuer_and_comes_back() {
     let issuer = Issuer::start().await;
     let server = start(&issuer, |_| ()).await;
-    issuer.sign_in(json!({ "sub": "7", "email": "ada@example.org", "groups": "platform" }));
+    issuer.sign_in(json!({
+        "sub": "7", "email": "ada@example.org", "email_verified": true, "groups": "platform",
+    }));
     let login = format!("{LOGIN}?to=%2Fjobs%3Flabels%3Da%23end");
     let (back, flow) = to_the_issuer(&server, &login).await;
     let ended = as_browser(&server, &back, &flow, "cross-site").await;
@@ -100,7 +102,7 @@ async fn a_browser_signs_in_at_the_issuer_and_comes_back() {
     let again = as_browser(&server, &back, &flow, "cross-site").await;
     assert_eq!(again.header("location"), "/jobs?labels=a&sign_in_problem=refused#end");
 
-    // Nobody else has the token of the session: signing out ends both.
+    // No one else has the token of the session: signing out ends both.
     page(Method::DELETE, SESSION).await.ok();
     page(Method::GET, IDENTITY).await.refused(401, "Unauthenticated");
     let tokens = with(&server, Method::GET, TOKENS, &admin_of(&server)).await;
@@ -121,7 +123,7 @@ async fn a_browser_comes_back_only_from_where_it_went() {
     };
     let (back, flow) = to_the_issuer(&server, LOGIN).await;
     let (_, other) = to_the_issuer(&server, LOGIN).await;
-    // A code that somebody else got, in a browser that began nothing or something else.
+    // A code that another person got, in a browser that began nothing or something else.
     assert_eq!(ends(&back, "").await, "/?sign_in_problem=other");
     assert_eq!(ends(&back, &other).await, "/?sign_in_problem=other");
     assert_eq!(ends(CALLBACK, &flow).await, "/?sign_in_problem=other");

@@ -59,6 +59,11 @@ async fn what_is_wrong_with_a_namespace_is_said() {
         ("a", json!({ "Description": "x".repeat(1025) }), "Description: must have at most"),
         ("a", json!({ "Permissions": { "Engines": ["vm"] } }), "Permissions.Engines: 'vm' is not"),
         ("a", json!({ "Permissions": { "Networks": ["x"] } }), "Permissions.Networks: 'x'"),
+        (
+            "a",
+            json!({ "Permissions": { "Registries": ["docker.io/library"] } }),
+            "Permissions.Registries: 'docker.io/library' is not a registry",
+        ),
     ] {
         let problems = server.put(&path(name), &body).await.problems();
         assert!(problems[0].starts_with(problem), "{problems:?}");
@@ -98,6 +103,36 @@ async fn jobs_ask_for_what_their_namespace_permits() {
     server.submit(job_with(json!({ "Namespace": "small" }))).await;
     job["Namespace"] = json!("other");
     server.submit(job).await;
+}
+
+#[tokio::test]
+async fn images_come_from_registries_that_the_namespace_permits() {
+    let server = Server::start().await;
+    let permissions = json!({ "Registries": ["Docker.io", "127.0.0.1:5000"] });
+    let put = server.put(&path("own"), &json!({ "Permissions": permissions })).await;
+    let registries = &put.ok()["Namespace"]["Permissions"]["Registries"];
+    assert_eq!(registries, &json!(["docker.io", "127.0.0.1:5000"]));
+    let job = |image: &str| {
+        let engine = json!({ "Type": "docker", "Params": { "Image": image } });
+        let mut job = task_with(json!({ "Engine": engine }));
+        job["Namespace"] = json!("own");
+        json!({ "Job": job })
+    };
+    let id = format!("sha256:{}", "0".repeat(64));
+    for (image, registry) in
+        [("ghcr.io/a/b", "ghcr.io"), ("localhost/a", "localhost"), (id.as_str(), id.as_str())]
+    {
+        let problems = server.put(JOBS, &job(image)).await.problems();
+        let expected = format!(
+            "Tasks[0].Engine.Params.Image: '{registry}' is not permitted in namespace 'own'; \
+             permitted: docker.io, 127.0.0.1:5000"
+        );
+        assert_eq!(problems, [expected]);
+    }
+    for image in ["alpine", "docker.io/library/alpine:3", "index.docker.io/a/b", "127.0.0.1:5000/a"]
+    {
+        server.put(JOBS, &job(image)).await.ok();
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::node::{FakeNode, node_path};
+use crate::node::{FakeNode, fresh_node_id, node_path, session_request};
 use crate::server::{Answer, JOBS, PATIENCE, Server, list, redacted, text};
 
 crate::covers! {
@@ -39,6 +39,7 @@ async fn a_node_is_described_as_it_joined() {
         json!({ "CPU": 4.0, "Memory": 8_000_000_000_u64, "Disk": 100_000_000_000_u64, "GPU": 0 });
     let expected = json!({ "Node": {
         "PeerInfo": { "ID": "n-…", "Addrs": ["/ip4/10.0.0.1/tcp/1234"] },
+        "Name": "node",
         "NodeType": "Compute",
         "Labels": { "zone": "a" },
         "ComputeNodeInfo": {
@@ -188,5 +189,27 @@ async fn a_selector_lists_a_bounded_number_of_values() {
         server.get(&path(255)).await.ok();
         let refused = server.get(&path(256)).await;
         refused.refused(400, "InvalidQuery").says("labels: more than 256 values");
+    }
+}
+
+#[tokio::test]
+async fn a_node_keeps_its_name() {
+    let server = Server::start().await;
+    let named = |name: &'static str| move |request: &mut Value| request["Name"] = json!(name);
+    let first = FakeNode::join_with(&server, named("build")).await;
+    let second = FakeNode::join_with(&server, named("build")).await;
+    let name = async |id: &str| text(&server.get(&node_path(id, "")).await.ok()["Node"]["Name"]);
+    assert_eq!(name(&first.id).await, "build");
+    assert_eq!(name(&second.id).await, format!("build-{}", &second.id[2..6]));
+    let names: Vec<_> = list(&server.get(NODES).await.ok()["Nodes"])
+        .iter()
+        .map(|node| text(&node["Name"]))
+        .collect();
+    assert!(names.contains(&"orchestrator".to_owned()), "{names:?}");
+    for odd in ["a b", "n-0123abcd", &"x".repeat(64)] {
+        let mut request = session_request();
+        request["Name"] = json!(odd);
+        let refused = server.put(&node_path(&fresh_node_id(), "/session"), &request).await;
+        refused.refused(400, "InvalidRequest").says("Name");
     }
 }

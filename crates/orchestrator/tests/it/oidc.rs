@@ -102,7 +102,7 @@ async fn clients_are_told_how_to_sign_in() {
 async fn an_id_token_is_traded_for_a_token_with_the_role_of_its_rule() {
     let issuer = Issuer::start().await;
     let mut server = start(&issuer, |_| ()).await;
-    let person = json!({ "email": "ada@example.org", "groups": ["builders", "platform"] });
+    let person = json!({ "email": "ada@example.org", "email_verified": true, "groups": ["builders", "platform"] });
     let created = exchange(&server, &issuer.token(AUDIENCE, &person)).await;
     let created = created.ok().clone();
     let secret = text(&created["Secret"]);
@@ -127,7 +127,7 @@ async fn an_id_token_is_traded_for_a_token_with_the_role_of_its_rule() {
     assert_eq!(identity.ok()["Name"], "ada@example.org");
 
     let admin = admin_of(&server);
-    let audit = with(&server, Method::GET, "/api/v1/orchestrator/audit", &admin).await;
+    let audit = with(&server, Method::GET, "/api/v1/orchestrator/audit?chain=rest", &admin).await;
     let records = list(&audit.ok()["Records"]);
     let record = records.iter().find(|record| record["Operation"] == "exchangeIdToken");
     let record = record.unwrap_or_else(|| panic!("{}", audit.text));

@@ -44,10 +44,12 @@ const COVERED: &[crate::Covered] = &[
     crate::requester::COVERS,
     crate::results::COVERS,
     crate::credentials::COVERS,
+    crate::search::COVERS,
     crate::secrets::COVERS,
     crate::sessions::COVERS,
     crate::stop::COVERS,
     crate::tokens::COVERS,
+    crate::lineage::COVERS,
     crate::usage::COVERS,
 ];
 

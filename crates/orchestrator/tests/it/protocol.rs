@@ -29,6 +29,7 @@ async fn a_session_receives_its_lease() {
     let answer = server.put(&node_path(&id, "/session"), &session_request()).await;
     let expected = json!({
         "Session": 1, "LeaseSeconds": 10, "HeartbeatSeconds": 3, "Membership": "APPROVED",
+        "Causes": ["Refused"],
     });
     assert_eq!(answer.ok(), &expected);
     let renewed = server.put(&node_path(&id, "/heartbeat"), &heartbeat(1)).await;
@@ -280,7 +281,7 @@ async fn what_a_node_says_is_bounded() {
             "stdout": long, "stdouttruncated": false, "stderr": "", "stderrtruncated": false,
             "exitCode": 0, "runnerError": long,
         },
-        "PublishedResult": { "Type": "local", "Params": { "URL": long } },
+        "PublishedResult": { "Type": "s3", "Params": { "Bucket": "b", "Key": long } },
     });
     // Nothing is refused for its size: the node would repeat it, and say nothing else.
     node.report(&server, report).await;
@@ -289,7 +290,7 @@ async fn what_a_node_says_is_bounded() {
     let message = text(&stored["ComputeState"]["Message"]);
     assert!(message.starts_with("the location of its results was longer than 16 KiB"), "{message}");
     assert!(message.ends_with(" […]"), "{message}");
-    assert_eq!(stored["PublishedResult"], json!({ "Type": "local", "Params": {} }));
+    assert_eq!(stored["PublishedResult"], json!({ "Type": "s3", "Params": {} }));
     assert_eq!(stored["RunOutput"]["stdouttruncated"], true);
 }
 

@@ -10,24 +10,28 @@ use crate::login;
 use crate::server::text;
 
 /// The columns of the table after the operation, as whom each is asked.
-const COLUMNS: [&str; 7] =
-    ["none", "viewer", "submitter", "owner", "operator", "admin", "elsewhere"];
+const COLUMNS: [&str; 8] =
+    ["none", "viewer", "submitter", "owner", "monitor", "operator", "admin", "elsewhere"];
 
 /// The row that stands for all operations of the group that was replaced.
 pub(crate) const OLD_GROUP: &str = "requester";
 
-/// The rows of the table in docs/security.md: an operation, and a status for each column.
+/// The table in docs/security.md: for each operation a status in each column. Operations that
+/// answer alike share a row.
 pub(crate) fn table() -> BTreeMap<String, Vec<u16>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
     let page = std::fs::read_to_string(path).expect("the page");
     let header = format!("| operation | {} |", COLUMNS.join(" | "));
     let rows = page.split_once(&header).expect("the table").1.lines().skip(2);
     rows.take_while(|row| row.starts_with('|'))
-        .map(|row| {
+        .flat_map(|row| {
             let mut cells = row.trim_matches('|').split('|').map(str::trim);
-            let operation = cells.next().expect("a name").trim_matches('`').to_owned();
-            let statuses = cells.map(|cell| cell.parse().expect("a status")).collect();
-            (operation, statuses)
+            let operations = cells.next().expect("names");
+            let statuses: Vec<u16> = cells.map(|cell| cell.parse().expect("a status")).collect();
+            operations
+                .split(", ")
+                .map(|name| (name.trim_matches('`').to_owned(), statuses.clone()))
+                .collect::<Vec<_>>()
         })
         .collect()
 }
@@ -40,7 +44,7 @@ async fn every_operation_answers_each_role_as_the_table_says() {
     for role in &COLUMNS[1..4] {
         tokens.push(guarded.token(role, &["home"]).await);
     }
-    for role in &COLUMNS[4..6] {
+    for role in &COLUMNS[4..7] {
         tokens.push(guarded.token(role, &[]).await);
     }
     tokens.push(guarded.token("owner", &["away"]).await);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::access::Guarded;
 use crate::node::{FakeNode, executions, node_path};
+use crate::sealed::SECRETS;
 use crate::server::{Server, answer, list, task_with, text};
 
 crate::covers! {
@@ -15,10 +16,8 @@ crate::covers! {
     "readSecrets" => a_node_gets_the_secrets_of_what_it_has_accepted_and_of_nothing_else;
 }
 
-const SECRETS: &str = "/api/v1/orchestrator/secrets";
-
 fn path(name: &str, namespace: &str) -> String {
-    format!("{SECRETS}/{name}?namespace={namespace}")
+    SECRETS.path(name, namespace)
 }
 
 /// A job whose task names secrets.
@@ -32,33 +31,8 @@ fn job(namespace: &str, secrets: Value) -> Value {
 async fn a_secret_is_put_listed_and_deleted_without_its_value() {
     let server = Server::start().await;
     let value = "correct horse battery staple";
-    for version in [1, 2] {
-        let put = server.put(&path("db", "prod"), &json!({ "Value": value })).await;
-        let secret = &put.ok()["Secret"];
-        assert_eq!((&secret["Name"], &secret["Namespace"]), (&json!("db"), &json!("prod")));
-        assert_eq!(secret["Version"], version);
-        assert!(!put.text.contains(value));
-    }
-    server.put(&path("key", "test"), &json!({ "Data": "AAH/" })).await.ok();
-    let described = server.get(&path("db", "prod")).await;
-    assert_eq!(described.ok()["Secret"]["Version"], 2);
-    let names = async |query: &str| {
-        let listed = server.get(&format!("{SECRETS}{query}")).await;
-        let secrets = list(&listed.ok()["Secrets"]).iter();
-        secrets.map(|secret| text(&secret["Name"])).collect::<Vec<_>>()
-    };
-    assert_eq!(names("?namespace=prod").await, ["db"]);
-    assert_eq!(names("?namespace=*").await, ["db", "key"]);
-    assert_eq!(names("").await, Vec::<String>::new(), "default has none");
-
-    // On the disk it is encrypted.
-    for file in std::fs::read_dir(server.data_dir()).expect("the directory") {
-        let bytes = std::fs::read(file.expect("an entry").path()).unwrap_or_default();
-        assert!(!bytes.windows(value.len()).any(|part| part == value.as_bytes()));
-    }
-    assert_eq!(server.delete(&path("db", "prod")).await.ok()["Secret"]["Version"], 2);
-    server.delete(&path("db", "prod")).await.refused(404, "SecretNotFound");
-    server.get(&path("db", "prod")).await.refused(404, "SecretNotFound");
+    let bodies = [&json!({ "Value": value }), &json!({ "Data": "AAH/" })];
+    SECRETS.is_put_listed_and_deleted(&server, bodies, value).await;
 }
 
 #[tokio::test]
@@ -161,7 +135,7 @@ async fn an_owner_sets_secrets_and_a_submitter_names_them() {
     put(&owner, "home").await.ok();
     put(&submitter, "home").await.refused(403, "Forbidden");
     put(&owner, "away").await.refused(404, "NamespaceNotFound");
-    let all = format!("{SECRETS}?namespace=*");
+    let all = format!("{}?namespace=*", SECRETS.path);
     let listed = guarded.ask(Method::GET, &all, &submitter, None).await;
     assert_eq!(list(&listed.ok()["Secrets"]).len(), 1);
     let outsider = guarded.token("owner", &["away"]).await;

@@ -92,7 +92,9 @@ impl Server {
 
     pub(crate) async fn stop(&mut self) {
         if let Some(orchestrator) = self.orchestrator.take() {
-            orchestrator.shutdown().await.expect("stop the orchestrator");
+            // What still holds the API keeps the process from ending.
+            let stopped = tokio::time::timeout(PATIENCE, orchestrator.shutdown()).await;
+            stopped.expect("it stops").expect("stop the orchestrator");
         }
     }
 

@@ -119,7 +119,21 @@ async fn jobs_are_found_by_the_beginning_of_their_name() {
     assert_eq!(names(&server, "name_prefix=build-10%25").await, ["build-10%"]);
     assert_eq!(names(&server, "name_prefix=build&name=build").await, ["build"]);
     assert_eq!(names(&server, "name_prefix=b%25").await, Vec::<String>::new());
-    assert_eq!(names(&server, &format!("name_prefix={}", &unnamed[..9])).await, [&*unnamed]);
+    // A generated name is found by its beginning and as a whole, in both lists.
+    let name = format!("image-{}", &unnamed[2..6]);
+    for query in [
+        "name_prefix=imag".to_owned(),
+        "name_prefix=image-".to_owned(),
+        format!("name_prefix={}", &name[..name.len() - 1]),
+        format!("name={name}"),
+    ] {
+        assert_eq!(names(&server, &query).await, [&*name], "{query}");
+        let full = server.get(&format!("{JOBS}?{query}")).await;
+        assert_eq!(list(&full.ok()["Jobs"])[0]["Name"], name);
+    }
+    assert_eq!(names(&server, "name=image").await, Vec::<String>::new());
+    let described = server.get(&format!("{JOBS}/{unnamed}")).await;
+    assert_eq!(described.ok()["Job"]["Name"], name);
     assert_eq!(names(&server, "name_prefix=").await.len(), 5);
     let full = server.get(&format!("{JOBS}?name_prefix=deploy")).await;
     let full = &list(&full.ok()["Jobs"])[0];

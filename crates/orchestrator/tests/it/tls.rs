@@ -109,7 +109,7 @@ async fn a_listener_beyond_loopback_serves_tls_alone() {
         assert_eq!(daemon.client(trust).alive().await.unwrap().status, "OK");
     }
     let answer = plain(daemon.address);
-    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("use https://"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.0 400 ") && answer.contains("use https://"), "{answer}");
 
     let listen = daemon.address.to_string().replace("127.0.0.1", "0.0.0.0");
     let health =

@@ -58,6 +58,7 @@ async fn what_is_wrong_with_a_token_is_said() {
     for (body, problem) in [
         (json!({}), "Name: say in 1 to 100 characters"),
         (json!({ "Name": "a\u{7}b" }), "Name: say"),
+        (json!({ "Name": "a\u{202e}b" }), "Name: say"),
         (json!({ "Name": "a", "Role": "root" }), "Role: 'root' is not a role"),
         (json!({ "Name": "a", "Namespaces": ["*", "b"] }), "Namespaces: '*' stands alone"),
         (json!({ "Name": "a", "Role": "admin", "Namespaces": ["b"] }), "Namespaces: a role of the"),
@@ -81,7 +82,7 @@ async fn bad_credentials_are_refused_and_say_what_to_do() {
     forged.push(if guarded.admin.ends_with('A') { 'E' } else { 'A' });
     for bad in [forged.as_str(), "x", "jt1_0000000000000000_AAAA"] {
         let refused = guarded.ask(Method::GET, JOBS, bad, None).await;
-        refused.refused(401, "Unauthenticated").says("not valid");
+        refused.refused(401, "Unauthenticated").says("invalid or revoked");
     }
     let basic = guarded.server.request(Method::GET, JOBS).basic_auth("admin", Some("x"));
     crate::server::answer(basic).await.refused(401, "Unauthenticated");
@@ -116,7 +117,7 @@ async fn an_owner_gives_away_no_more_than_it_has() {
         guarded.ask(Method::DELETE, &path, &owner, None).await.refused(404, "TokenNotFound");
     }
     guarded.ask(Method::DELETE, &revoke(&mine), &owner, None).await.ok();
-    // Anybody may give up their own.
+    // Every caller may revoke its own.
     guarded.ask(Method::DELETE, &revoke(&other), &other, None).await.ok();
     guarded.ask(Method::GET, IDENTITY, &other, None).await.refused(401, "Unauthenticated");
 }
@@ -131,7 +132,10 @@ async fn what_a_token_opened_ends_when_it_is_revoked() {
     let logs = open(format!("{JOBS}/{}/logs?follow", guarded.job)).await.expect("a stream");
     events.chunk().await.expect("a first piece");
     changes.chunk().await.expect("a first piece");
-    let waiting = tokio::spawn(open(format!("{JOBS}/{}?wait=60s", guarded.job)));
+    let waits = format!("{JOBS}/{}?wait=60s", guarded.job);
+    let waiting = tokio::spawn(open(waits.clone()));
+    let head = guarded.server.request(Method::HEAD, &waits).bearer_auth(&token);
+    let without_body = tokio::spawn(head.send());
     tokio::time::sleep(Duration::from_millis(200)).await;
 
     let path = format!("{TOKENS}/{}", id_of(&token));
@@ -141,7 +145,10 @@ async fn what_a_token_opened_ends_when_it_is_revoked() {
         while events.chunk().await.is_ok_and(|piece| piece.is_some()) {}
         while changes.chunk().await.is_ok_and(|piece| piece.is_some()) {}
         assert!(logs.bytes().await.is_err(), "cut off, not complete");
-        assert_eq!(waiting.await.expect("a task").expect("an answer").status().as_u16(), 401);
+        for waiting in [waiting, without_body] {
+            let status = waiting.await.expect("a task").expect("an answer").status();
+            assert_eq!(status.as_u16(), 401);
+        }
     };
     tokio::time::timeout(PATIENCE, ends).await.expect("all of it ends");
     let (took, late) = (revoked.elapsed(), machine.longest());
@@ -160,7 +167,7 @@ async fn a_token_ends_at_its_time_and_so_does_what_it_opened() {
     let ended = async { while events.chunk().await.is_ok_and(|piece| piece.is_some()) {} };
     tokio::time::timeout(PATIENCE, ended).await.expect("it ends");
     let refused = guarded.ask(Method::GET, JOBS, &token, None).await;
-    refused.refused(401, "Unauthenticated").says("ended");
+    refused.refused(401, "Unauthenticated").says("expired");
 }
 
 #[tokio::test]

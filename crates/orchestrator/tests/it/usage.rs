@@ -9,6 +9,9 @@ use crate::server::{Server, job_with, list, text};
 
 crate::covers! {
     "listUsage" => a_node_says_what_its_own_executions_use_and_nothing_else;
+    "describeExecutionUsage" => curves_come_from_nodes_and_then_from_the_record;
+    "describeJobUsage" => curves_come_from_nodes_and_then_from_the_record;
+    "describeNodeUsage" => a_node_draws_its_last_hour_and_day;
 }
 
 const USAGE: &str = "/api/v1/orchestrator/usage";
@@ -31,13 +34,21 @@ async fn start(server: &Server, node: &FakeNode, execution: &str) {
 
 /// Answers the next request for usage.
 async fn answer(server: &Server, node: &FakeNode, stream: &mut Assignments, used: &[Value]) {
-    let request = loop {
+    let request = requested(stream).await;
+    send(server, node, &request, &json!({ "Type": "Usage", "Executions": used })).await;
+}
+
+async fn requested(stream: &mut Assignments) -> Value {
+    loop {
         let line = stream.next().await.expect("the stream continues");
         if line["Type"] == "Usage" {
-            break line;
+            return line;
         }
-    };
-    let frames = [json!({ "Type": "Usage", "Executions": used }), json!({ "Type": "End" })];
+    }
+}
+
+async fn send(server: &Server, node: &FakeNode, request: &Value, frame: &Value) {
+    let frames = [frame.clone(), json!({ "Type": "End" })];
     let body: String = frames.iter().map(|frame| format!("{frame}\n")).collect();
     let path = node_path(&node.id, &format!("/streams/{}", text(&request["StreamID"])));
     let sent = server.request(reqwest::Method::POST, &path).body(body);
@@ -153,4 +164,102 @@ async fn a_node_that_does_not_answer_is_not_waited_for_again() {
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
     let listed = server.get(USAGE).await;
     assert_eq!(listed.ok()["UnansweredNodeIDs"], json!([node.id]));
+}
+
+fn curve(cpu: &[f64], memory: &[u64]) -> Value {
+    let end = 1_700_000_000_000_000_000 + 1_000_000_000 * cpu.len() as u64;
+    json!({
+        "BeginTime": 1_700_000_000_000_000_000_u64, "EndTime": end, "Step": 1, "CPU": cpu,
+        "Memory": memory,
+    })
+}
+
+fn with_curve(execution: &str, job: &str, curve: &Value) -> Value {
+    let mut used = used(execution, job, "default", usage(0.1, 5));
+    used["Curve"] = curve.clone();
+    used
+}
+
+#[tokio::test]
+async fn curves_come_from_nodes_and_then_from_the_record() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let (job, one) = running(&server, &node, json!({ "Count": 2 })).await;
+    let both = executions(&server, &job, 2).await;
+    let other = both.iter().map(|found| text(&found["ID"])).find(|id| *id != one).unwrap();
+    start(&server, &node, &other).await;
+    let mut stream = node.open(&server).await;
+    let of_execution = format!("/api/v1/orchestrator/executions/{one}/usage");
+    let of_job = format!("/api/v1/orchestrator/jobs/{job}/usage?executions=true");
+    let first = curve(&[0.5, 0.25], &[10, 20]);
+    let claims = [with_curve(&one, &job, &first), with_curve(&other, &job, &curve(&[1.0], &[7]))];
+    let reading = async {
+        let request = requested(&mut stream).await;
+        assert_eq!(request["JobID"], json!(job));
+        send(&server, &node, &request, &json!({ "Type": "Usage", "Executions": claims })).await;
+    };
+    let (read, ()) = tokio::join!(server.get(&of_execution), reading);
+    let shown = read.ok();
+    assert_eq!(shown["Curve"], first);
+    assert_eq!((&shown["Running"], &shown["Answered"]), (&json!(true), &json!(true)));
+    let (read, ()) =
+        tokio::join!(server.get(&of_job), answer(&server, &node, &mut stream, &claims));
+    let shown = read.ok();
+    assert_eq!(shown["Curve"]["CPU"], json!([1.5, 0.25]));
+    assert_eq!(shown["Curve"]["Memory"], json!([17, 20]));
+    assert_eq!(
+        (&shown["Measured"], &shown["Nodes"], &shown["Answered"]),
+        (&json!(2), &json!(1), &json!(1))
+    );
+    assert_eq!(list(&shown["Executions"]).len(), 2);
+
+    // A lie is not believed, and a silent node is named.
+    let lie = with_curve(&one, &job, &curve(&[-1.0], &[1]));
+    let (read, ()) = tokio::join!(
+        server.get(&of_execution),
+        answer(&server, &node, &mut stream, std::slice::from_ref(&lie)),
+    );
+    assert_eq!(read.ok()["Curve"], Value::Null);
+    let silent = server.get(&of_execution).await;
+    assert_eq!((&silent.ok()["Curve"], &silent.body["Answered"]), (&Value::Null, &json!(false)));
+
+    for execution in [&one, &other] {
+        let output = json!({
+            "stdout": "", "stdouttruncated": false, "stderr": "", "stderrtruncated": false,
+            "exitCode": 0, "runnerError": "",
+        });
+        let report = json!({
+            "ExecutionID": execution, "Sequence": 3, "ComputeState": 7, "RunOutput": output,
+            "Usage": usage(0.0, 0), "Curve": first,
+        });
+        node.report(&server, report).await;
+    }
+    drop(stream);
+    let ended = server.get(&of_execution).await;
+    assert_eq!((&ended.ok()["Curve"], &ended.body["Running"]), (&first, &json!(false)));
+    let ended = server.get(&of_job).await;
+    assert_eq!(ended.ok()["Curve"]["CPU"], json!([1.0, 0.5]));
+    assert_eq!((&ended.body["Measured"], &ended.body["Nodes"]), (&json!(2), &json!(0)));
+}
+
+#[tokio::test]
+async fn a_node_draws_its_last_hour_and_day() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let path = node_path(&node.id, "/usage");
+    let absent = server.get(&path).await;
+    assert_eq!((&absent.ok()["Answered"], &absent.body["Hour"]), (&json!(false), &Value::Null));
+    let mut stream = node.open(&server).await;
+    let hour = json!({
+        "Used": curve(&[0.5], &[10]), "AllocatedCPU": [1.0], "AllocatedMemory": [20],
+    });
+    let frame = json!({ "Type": "NodeUsage", "Hour": hour, "Day": hour });
+    let reading = async {
+        let request = requested(&mut stream).await;
+        assert_eq!(request["Node"], true);
+        send(&server, &node, &request, &frame).await;
+    };
+    let (read, ()) = tokio::join!(server.get(&path), reading);
+    assert_eq!((&read.ok()["Hour"], &read.body["Answered"]), (&hour, &json!(true)));
+    assert_eq!(read.body["Capacity"]["CPU"], 4.0);
 }

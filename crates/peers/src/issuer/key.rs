@@ -124,7 +124,7 @@ impl SigningKey {
     }
 }
 
-/// A token that nobody signed.
+/// A token without a signature.
 pub fn unsigned(claims: &Value) -> String {
     format!("{}.", assembled(&json!({ "alg": "none", "typ": "JWT" }), claims))
 }

@@ -16,7 +16,7 @@ pub(crate) const GATEWAY: &str = "2001:db8:1::1";
 pub(crate) const PUBLIC: &str = "2001:db8:2::1";
 pub(crate) const PRIVATE: &str = "fd00:9::1";
 
-/// Nobody listens on it, so a host that is reached refuses the connection.
+/// Nothing listens on it, so a host that is reached refuses the connection.
 const PORT: u16 = 9;
 
 /// Two namespaces with a link between them; dropping them removes all.

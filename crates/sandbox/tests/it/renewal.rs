@@ -156,7 +156,7 @@ fn a_peer_that_does_not_end_its_connection_gets_no_answer_from_the_next_task() {
     becomes_clean(&mut program);
     for _ in 0..2 {
         // If anything answered the first, that would be a reset, and the second would fail.
-        server.write_all(b"late").expect("nobody answers");
+        server.write_all(b"late").expect("nothing answers");
         thread::sleep(CROSSING);
     }
     assert_eq!(left(guarded), Left { tracked: "0".to_owned(), metrics: 0, tcp: 0 });

@@ -1,4 +1,4 @@
-//! What is nobody's failure: it costs neither a slot its tries nor a node its health.
+//! What is no one's failure: it costs neither a slot its tries nor a node its health.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn offers_that_are_out_while_the_orchestrator_is_paused_wait_as_long_again() {
     world.handle(Input::Tick);
     assert_eq!(offers(&world), offered, "the answers may have come during the pause");
     world.pass_with(OFFER, &nodes);
-    assert!(jobs.iter().all(|job| world.executions(*job).len() > 1), "now nobody answered");
+    assert!(jobs.iter().all(|job| world.executions(*job).len() > 1), "now no node answered");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_ops_job_waits_for_a_silent_node_that_had_not_answered_its_offer() {
     let on_alive = world.live(id).into_iter().find(|id| world.row(*id).node == alive);
     world.complete(on_alive.expect("one on each node"));
     world.pass_with(Duration::from_secs(620), &[alive]);
-    assert_eq!(world.state(id), JobStateType::Failed, "nobody waits for ever");
+    assert_eq!(world.state(id), JobStateType::Failed, "no job waits for ever");
 }
 
 #[test]

@@ -39,14 +39,14 @@ fn crowded() -> (World, api_types::JobId, api_types::NodeId) {
 fn a_large_job_is_stopped_over_several_turns() {
     let (mut world, job, node) = crowded();
     world.stop(job);
-    assert_eq!(world.state(job), JobStateType::Stopped, "the answer holds at once");
+    assert_eq!(world.state(job), JobStateType::Stopped, "the answer holds immediately");
     let wanted = |world: &World| {
         let rows = world.executions(job).into_iter();
         rows.filter(|row| row.desired != DesiredState::Stopped).count()
     };
     let left = wanted(&world);
     assert!((1..EXECUTIONS as usize).contains(&left), "{left}");
-    // An offer that is accepted meanwhile is not told to run.
+    // An offer that is accepted in between gets no run request.
     let offered =
         world.executions(job).into_iter().find(|row| row.desired == DesiredState::Pending);
     let offered = offered.unwrap().id;
@@ -90,7 +90,7 @@ fn many_delays_that_end_at_once_are_handled_over_several_turns() {
     world.handle(Input::Tick);
     let left = |world: &World| jobs.iter().filter(|job| !world.state(**job).is_terminal()).count();
     assert!((1..600).contains(&left(&world)), "{}", left(&world));
-    assert!(world.scheduler.next_wake(world.now) <= world.now, "the rest is due at once");
+    assert!(world.scheduler.next_wake(world.now) <= world.now, "the rest is due immediately");
     world.handle(Input::Tick);
     assert_eq!(left(&world), 0);
 }
@@ -121,7 +121,7 @@ fn jobs_that_say_already_that_they_wait_are_not_visited_one_by_one_after_a_resta
     assert!(turns <= 1, "{turns} turns follow the first");
 }
 
-/// More than are compared or searched at once.
+/// More than are compared or searched in one step.
 const KINDS: usize = 9_000;
 
 /// Jobs wait of which each demands another label, the last one of the lowest rank.

@@ -41,7 +41,7 @@ fn nodes_that_fall_silent_around_a_restart_fall_silent_together() {
     assert!(world.scheduler.is_mass_silence());
     assert!(are_waited_for(&world, &runs));
     world.pass(90 * SECOND);
-    assert!(!are_waited_for(&world, &runs), "nobody waits for ever");
+    assert!(!are_waited_for(&world, &runs), "no job waits for ever");
 }
 
 #[test]

@@ -48,13 +48,13 @@ fn a_job_waits_for_what_does_not_exist_however_long_and_no_node_is_avoided() {
     for _ in 0..3600 {
         world.pass_with(Duration::from_secs(1), &nodes);
         let live = find_nothing(&mut world, job);
-        assert!(live <= 1, "{live} at once");
+        assert!(live <= 1, "{live} at the same time");
         probes += live;
     }
     assert!((60..70).contains(&probes), "{probes} probes in an hour");
     assert_eq!(world.state(job), JobStateType::Pending);
     let message = world.message(job);
-    assert!(message.contains("secret 'db' does not exist; next try at "), "{message}");
+    assert!(message.contains("secret 'db' does not exist (1 node, "), "{message}");
     let slots: Vec<_> = world.store.pending_slots.values().map(|slot| slot.tries.clone()).collect();
     assert!(slots.iter().all(|tries| tries.infra_failures == 0 && tries.exclusions.0.is_empty()));
 
@@ -99,7 +99,7 @@ fn a_job_on_every_node_waits_and_starts_on_each() {
         let job = world.submit(&naming(job(job_type), "prod"));
         for round in 0..8 {
             assert_eq!(find_nothing(&mut world, job), 3, "round {round}");
-            assert!(world.live(job).is_empty(), "not at once again");
+            assert!(world.live(job).is_empty(), "not immediately again");
             world.pass_with(Duration::from_secs((1 << round).min(60)), &nodes);
         }
         find_nothing(&mut world, job);

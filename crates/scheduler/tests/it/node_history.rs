@@ -36,7 +36,8 @@ fn act(world: &mut World, node: NodeId, action: NodeAction, message: &str) {
 
 fn beat(world: &mut World, node: NodeId, stalled: Duration) {
     let session = world.store.nodes[&node].session;
-    let heard = Heard { node, session, at: world.now, stalled, granted: LEASE, kept: None };
+    let (at, granted, kept, probed) = (world.now, LEASE, None, None);
+    let heard = Heard { node, session, at, stalled, granted, kept, probed };
     world.handle(Input::Heard(vec![heard]));
 }
 
@@ -136,8 +137,8 @@ fn a_node_that_backs_off_is_told_without_the_words_of_any_execution() {
         world.report_as(execution, ComputeState::Failed, FailureCause::Node, secret);
         world.stop(job);
     }
-    let backs_off = "executions of several jobs failed in a row through the node's fault; \
-        it gets no new work for 10 s, then one execution at a time";
+    let backs_off = "executions failed in a row through the node's fault; \
+        it gets no new work for 10 s, then it is probed";
     assert_eq!(last(&world, id), backs_off);
     world.pass_with(Duration::from_secs(11), &nodes);
     let job = world.submit(&batch(1));
@@ -233,7 +234,7 @@ fn a_restart_repeats_nothing_and_a_mass_silence_is_no_event_of_its_own() {
         let expected = [("UNKNOWN", "CONNECTED"), ("CONNECTED", "DISCONNECTED")];
         assert_eq!(changes(&world, id, 0), expected);
         let said = last(&world, id);
-        assert!(said.contains("; most nodes fell silent at once, so nothing is"), "{said}");
+        assert!(said.contains("; most nodes fell silent together, so nothing is"), "{said}");
     }
     let mut kinds = world.store.events.iter().map(|event| event.event_type());
     assert!(kinds.all(|kind| kind == EventType::NodeLevel));

@@ -135,6 +135,7 @@ fn a_drain_moves_services_and_lets_batch_work_finish() {
     let moved = world.only_live(service);
     assert_eq!(world.row(moved).node, refuge);
     assert_eq!(world.row(moved).tries.attempt, 1, "a move costs no attempt");
+    world.run(moved);
     world.pass_with(Duration::from_secs(3601), &[nodes[0], refuge]);
     assert_eq!(world.desired(staying), DesiredState::Stopped, "the deadline has passed");
     world.report(staying, ComputeState::Cancelled);

@@ -1,8 +1,10 @@
 //! Which job gets which resources, and the explanations for the jobs that wait.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api_types::job::{JobSpec, JobStateType, JobType};
+use api_types::node::GivenLabels;
 use scheduler::input::Input;
 use scheduler::plan::JobPlan;
 
@@ -36,7 +38,7 @@ fn capacity_is_debited_at_once_and_what_does_not_fit_waits() {
     assert_eq!(world.message(job), "1 of 1 node: not enough CPU (in use)");
     let next = world.live(job)[0];
     world.complete(next);
-    assert_eq!(world.live(job).len(), 4, "the freed slot is taken at once");
+    assert_eq!(world.live(job).len(), 4, "the freed slot is taken immediately");
     assert_eq!(world.message(job), "");
 }
 
@@ -130,7 +132,10 @@ fn an_operators_labels_decide_at_once_and_what_runs_stays() {
     assert!(world.message(job).starts_with("2 of 2 nodes: label operator/pool"));
     let label = |labels: &[(&str, &str)]| Input::LabelNode {
         node: nodes[0],
-        labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        given: GivenLabels {
+            labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            of_admin: BTreeSet::new(),
+        },
     };
     world.handle(label(&[("pool", "a")]));
     assert_eq!(world.on_node(nodes[0]), 1);
@@ -169,7 +174,7 @@ fn a_dry_run_spreads_as_placement_would() {
     world.join_node(&node(8.0, 8_000_000_000, &[("zone", "b")]));
     let spec = with_constraint(batch(5), "zone", "a");
     let preview = world.scheduler.preview(&JobPlan::of(&spec).unwrap(), spec.count);
-    let said: Vec<_> = preview.iter().map(|n| (n.chosen, n.reason.as_str())).collect();
+    let said: Vec<_> = preview.nodes.iter().map(|n| (n.chosen, n.reason.as_str())).collect();
     assert_eq!(
         said,
         [(true, "would get 1 execution"), (true, "would get 4 executions"), (false, "label zone"),]

@@ -52,3 +52,28 @@ fn the_disk_is_in_use_until_the_results_are_published() {
     world.report(first, ComputeState::Completed);
     world.only_live(waiting);
 }
+
+/// The six of every execution that goes well: the end of the process is a fact of the record, no
+/// event and no revision.
+#[test]
+fn the_end_of_a_process_is_no_event() {
+    let mut world = World::new();
+    world.join_node(&node(4.0, 4_000_000_000, &[]));
+    let job = world.submit(&with_cpu(batch(1), "4"));
+    let execution = world.only_live(job);
+    world.run(execution);
+    let (events, revision) = (world.store.events.len(), world.row(execution).revision);
+    world.process_ends(execution);
+    let row = world.row(execution);
+    assert_eq!(row.process_ended_at, Some(world.now));
+    assert_eq!(&*row.compute_message, "its process has ended");
+    assert_eq!((world.store.events.len(), row.revision), (events, revision));
+
+    // What is free stays free after a restart, and the record is the stored one.
+    world.restart();
+    let waiting = world.submit(&with_cpu(batch(1), "4"));
+    world.only_live(waiting);
+    world.complete(execution);
+    let six = [(1, 1, 1), (1, 2, 2), (2, 3, 3), (3, 3, 4), (3, 5, 5), (5, 7, 6)];
+    assert_eq!(world.steps(execution), six);
+}

@@ -121,7 +121,10 @@ fn a_job_names_the_node_that_is_silent_after_a_restart() {
     world.pass_with(HOUR, &nodes);
     let others: Vec<_> = nodes.into_iter().filter(|node| !silent.contains(node)).collect();
     world.pass_with(LEASE + Duration::from_secs(5), &others);
-    let names = |world: &World, node: NodeId| world.message(job).contains(&node.short());
+    let names = |world: &World, node: NodeId| {
+        let name = &world.store.nodes[&node].record.name;
+        world.message(job).contains(&format!("node {name} has"))
+    };
     let (first, second) = match names(&world, silent[0]) {
         true => (silent[0], silent[1]),
         false => (silent[1], silent[0]),

@@ -5,8 +5,9 @@ use std::time::Duration;
 use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::protocol::FailureCause;
+use scheduler::health::Health;
 
-use crate::specs::{batch, job, with_cpu, with_retries};
+use crate::specs::{batch, job, node, of, with_cpu, with_retries};
 use crate::world::World;
 
 #[test]
@@ -54,6 +55,9 @@ fn a_declined_execution_goes_to_another_node_at_once() {
 #[test]
 fn failures_that_are_not_the_tasks_own_have_a_budget_of_their_own() {
     let (mut world, nodes) = World::with_nodes(1);
+    // While another namespace has work, these failures say nothing of the node.
+    let other = world.submit(&of("other", batch(1)));
+    world.run(world.only_live(other));
     let job = world.submit(&batch(1));
     for round in 0..6 {
         let execution = world.only_live(job);
@@ -179,4 +183,56 @@ fn what_a_node_has_no_room_for_runs_on_another_one_at_once() {
     world.pass_with(Duration::from_secs(1), &nodes);
     world.complete(world.only_live(job));
     assert_eq!(world.state(job), JobStateType::Completed);
+}
+
+#[test]
+fn no_slot_ends_agents_for_ever() {
+    for job_type in [JobType::Batch, JobType::Service, JobType::Daemon] {
+        let (mut world, nodes) = World::with_nodes(1);
+        let id = world.submit(&job(job_type));
+        for round in 0..6_u32 {
+            let execution = world.only_live(id);
+            world.run(execution);
+            // A good run makes it no better.
+            world.pass_with(Duration::from_secs(120), &nodes);
+            world.ends_its_agent(execution);
+            let health = &world.store.nodes[&nodes[0]].health;
+            assert!(matches!(health, Health::Well), "{health:?}");
+            world.pass_with(Duration::from_secs(30 << round) + Duration::from_secs(2), &nodes);
+        }
+        assert!(world.live(id).is_empty(), "{job_type}");
+        assert_eq!(world.executions(id).len(), 6);
+        let last = world.executions(id).pop().expect("six executions");
+        assert_eq!(&*last.compute_message, "its agent ended");
+        if job_type != JobType::Daemon {
+            assert_eq!(world.state(id), JobStateType::Failed);
+        }
+        world.pass_with(Duration::from_secs(3600), &nodes);
+        assert!(world.live(id).is_empty(), "{job_type}");
+    }
+}
+
+#[test]
+fn a_failure_names_the_index_and_the_node_and_equal_ones_are_counted() {
+    let mut world = World::new();
+    let named = |name: &str| {
+        let record = node(1.0, 4_000_000_000, &[]);
+        api_types::protocol::SessionRequest { name: name.to_owned(), ..record }
+    };
+    let nodes = ["node-a", "node-b", "node-c"].map(|name| world.join_node(&named(name)));
+    let once = world.submit(&with_retries(with_cpu(batch(1), "1"), 1));
+    world.fail(world.only_live(once));
+    let message = world.message(once).to_owned();
+    assert!(message.starts_with("[0] on node-") && message.ends_with(": exit code 1"), "{message}");
+
+    let job = world.submit(&with_cpu(batch(3), "1"));
+    let why = "cannot pull 'ghcr.io/acme/render:2.4': ghcr.io does not resolve";
+    let mut message = String::new();
+    for execution in world.live(job) {
+        world.report_as(execution, ComputeState::Failed, FailureCause::Fetch, why);
+        message = world.message(job).to_owned();
+    }
+    let counted = format!("{why} (3 nodes, 3 tries); next try ");
+    assert!(message.starts_with(&counted), "{message}");
+    assert_eq!(nodes.len(), 3);
 }

@@ -261,8 +261,9 @@ fn a_shorter_lease_counts_from_the_heartbeat_after_the_answer_that_told_it() {
         |world: &World| world.store.nodes[&nodes[0]].connection == Connection::Connected;
     let heard = |world: &mut World, granted| {
         let (node, at, stalled) = (nodes[0], world.now, Duration::ZERO);
-        let kept = None;
-        world.handle(Input::Heard(vec![Heard { node, session: 1, at, stalled, granted, kept }]));
+        let (session, kept, probed) = (1, None, None);
+        let heard = Heard { node, session, at, stalled, granted, kept, probed };
+        world.handle(Input::Heard(vec![heard]));
     };
     // The agent keeps to what it was told before the restart.
     world.pass(almost);
@@ -274,7 +275,7 @@ fn a_shorter_lease_counts_from_the_heartbeat_after_the_answer_that_told_it() {
     }
     world.restart_with(settings);
     world.pass(almost);
-    assert!(is_connected(&world), "nobody knows what was answered");
+    assert!(is_connected(&world), "it is unknown what was answered");
     heard(&mut world, SHORT);
     heard(&mut world, SHORT);
     world.pass(SHORT);
@@ -357,6 +358,7 @@ fn an_agent_that_has_not_read_a_shorter_lease_keeps_the_longer_one_and_none_long
             stalled,
             granted: SHORT,
             kept,
+            probed: None,
         }]));
     };
     for _ in 0..5 {

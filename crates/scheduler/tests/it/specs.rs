@@ -12,6 +12,7 @@ use api_types::version::VersionRecord;
 pub(crate) fn node(cpu: f64, memory: u64, labels: &[(&str, &str)]) -> SessionRequest {
     let capacity = Capacity { cpu, memory, disk: 10_000_000_000, gpu: 0 };
     SessionRequest {
+        name: String::new(),
         addrs: Vec::new(),
         labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
         compute_node_info: ComputeNodeInfo {
@@ -27,7 +28,14 @@ pub(crate) fn node(cpu: f64, memory: u64, labels: &[(&str, &str)]) -> SessionReq
         }
         .into(),
         service_version: VersionRecord::default(),
+        probes: false,
+        process: None,
     }
+}
+
+/// Of an agent that can be asked for probes.
+pub(crate) fn probed_node() -> SessionRequest {
+    SessionRequest { probes: true, ..node(4.0, 4_000_000_000, &[]) }
 }
 
 pub(crate) fn job(job_type: JobType) -> JobSpec {
@@ -59,6 +67,11 @@ pub(crate) fn with_cpu(mut spec: JobSpec, cpu: &str) -> JobSpec {
 
 pub(crate) fn with_retries(mut spec: JobSpec, attempts: u32) -> JobSpec {
     spec.retry_policy.attempts = attempts;
+    spec
+}
+
+pub(crate) fn of(namespace: &str, mut spec: JobSpec) -> JobSpec {
+    spec.namespace = namespace.to_owned();
     spec
 }
 

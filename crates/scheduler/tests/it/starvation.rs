@@ -152,7 +152,7 @@ fn the_large_job_says_which_node_is_reserved_and_the_others_that_one_is() {
     assert!(said.contains("1: reserved for work that has waited for longer"), "{said}");
     let small = busy.small.clone();
     let preview = busy.world.scheduler.preview(&JobPlan::of(&small).unwrap(), small.count);
-    let reserved = preview.iter().filter(|node| node.reason.contains("reserved")).count();
+    let reserved = preview.nodes.iter().filter(|node| node.reason.contains("reserved")).count();
     assert_eq!(reserved, 1, "{preview:?}");
 }
 
@@ -187,8 +187,8 @@ fn what_fits_beside_the_reserved_work_is_not_kept_off() {
     spec.priority = 60;
     let waiting = world.submit(&spec);
     world.pass_with(STARVATION + SECOND, &nodes);
-    let beside = world.submit(&with_cpu(batch(1), "1"));
-    assert_eq!(world.live(beside).len(), 1, "three cores are free when the first has ended");
+    let other = world.submit(&with_cpu(batch(1), "1"));
+    assert_eq!(world.live(other).len(), 1, "three cores are free when the first has ended");
     world.report(first, ComputeState::Completed);
     assert_eq!(world.live(waiting).len(), 1);
 }
@@ -323,15 +323,15 @@ fn a_reservation_outlives_the_exclusion_of_another_node() {
     let second = world.join_node(&record);
     let nodes = [first, second];
     let small = with_cpu(batch(1), "1");
-    let beside: Vec<_> = (0..4).map(|_| world.submit(&small)).collect();
-    for job in &beside {
+    let early: Vec<_> = (0..4).map(|_| world.submit(&small)).collect();
+    for job in &early {
         world.run(world.only_live(*job));
     }
     for pause in [30, 60, 0] {
         let execution = world.only_live(large);
         assert_eq!(world.row(execution).node, first);
         world.run(execution);
-        world.report_as(execution, ComputeState::Failed, FailureCause::Node, "no space");
+        world.report_as(execution, ComputeState::Failed, FailureCause::Fetch, "no space");
         world.pass_with(Duration::from_secs(pause) + SECOND, &nodes);
     }
     let others: Vec<_> = (0..8).map(|_| world.submit(&small)).collect();
@@ -340,12 +340,12 @@ fn a_reservation_outlives_the_exclusion_of_another_node() {
     }
     world.pass_with(STARVATION + SECOND * 2, &nodes);
     assert_eq!(world.reserved(), [second], "{}", world.explanation(large));
-    for job in &beside[1..] {
+    for job in &early[1..] {
         world.complete(world.only_live(*job));
     }
     world.pass_with(STARVATION, &nodes);
     assert_eq!(world.reserved(), [second], "the exclusion of the first node ended");
-    world.complete(world.only_live(beside[0]));
+    world.complete(world.only_live(early[0]));
     assert_eq!(world.row(world.only_live(large)).node, second);
 }
 

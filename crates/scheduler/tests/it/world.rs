@@ -8,7 +8,7 @@ use api_types::execution::{ComputeState, DesiredState, RunOutput};
 use api_types::history::EventType;
 use api_types::job::{JobSpec, JobStateType};
 use api_types::node::NodeAction;
-use api_types::protocol::{FailureCause, Heartbeat, Report, SessionRequest};
+use api_types::protocol::{FailureCause, Heartbeat, ProbeOutcome, Report, SessionRequest};
 use api_types::quantity::Capacity;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use uuid::Uuid;
@@ -16,14 +16,14 @@ use uuid::Uuid;
 use control_plane::clock::{Reading, Stamp, UNKNOWN_BOOT};
 use control_plane::store::memory::{MemoryStore, spec_json};
 use control_plane::store::{Commit, CommitId, Store, Term, Write};
-use scheduler::change::{AssignmentChange, Effect, EventSubject, ExecutionRow};
+use scheduler::change::{AssignmentChange, Effect, EventSubject, ExecutionRow, Fact};
 use scheduler::demand::{Demand, Want};
 use scheduler::input::{Answer, Input, Refusal, Submit};
 use scheduler::mint::Mint;
 use scheduler::time::{Moment, Now};
 use scheduler::{Output, Restore, Scheduler, Settings, invariants};
 
-use crate::specs::node;
+use crate::specs::{node, probed_node};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) wall: i64,
     /// Effects since the last time a test took them.
     pub(crate) effects: Vec<Effect>,
+    /// How often nodes have backed off.
+    pub(crate) back_offs: usize,
     /// Whether the invariants are checked after each input, which looks at everything.
     pub(crate) is_checked: bool,
     /// The most records that one input may write.
@@ -61,6 +63,7 @@ impl World {
             now: Moment(1_000_000_000),
             wall: 1_700_000_000_000_000_000,
             effects: Vec::new(),
+            back_offs: 0,
             is_checked: true,
             bound: None,
             explanations: BTreeMap::new(),
@@ -72,8 +75,17 @@ impl World {
 
     /// A cluster of `count` equal nodes with 4 cores and 4 GB each.
     pub(crate) fn with_nodes(count: usize) -> (Self, Vec<NodeId>) {
+        Self::of(count, &node(4.0, 4_000_000_000, &[]))
+    }
+
+    /// The same, with agents that can be asked for probes.
+    pub(crate) fn with_probed_nodes(count: usize) -> (Self, Vec<NodeId>) {
+        Self::of(count, &probed_node())
+    }
+
+    fn of(count: usize, record: &SessionRequest) -> (Self, Vec<NodeId>) {
         let mut world = Self::new();
-        let nodes = (0..count).map(|_| world.join_node(&node(4.0, 4_000_000_000, &[]))).collect();
+        let nodes = (0..count).map(|_| world.join_node(record)).collect();
         (world, nodes)
     }
 
@@ -96,9 +108,11 @@ impl World {
         let reading = Reading { boot_id: UNKNOWN_BOOT, boot: self.now.0, wall };
         let stamp = Stamp { reading, moment: self.now };
         let id = CommitId { term: Term::default(), number: self.commits };
-        let write = Write::Batch { changes: &out.changes, keys: &[], records: &[], audit: &[] };
+        let write =
+            Write::Batch { changes: &out.changes, keys: &[], records: &[], audit: &[], loads: &[] };
         self.store.commit(&Commit { id, stamp, write }).expect("commits follow each other");
         self.effects.extend(out.effects);
+        self.back_offs += out.facts.iter().filter(|fact| **fact == Fact::BackedOff).count();
         answer
     }
 
@@ -160,6 +174,11 @@ impl World {
     }
 
     pub(crate) fn heartbeat(&mut self, node: NodeId) -> Answer {
+        self.heartbeat_with(node, None)
+    }
+
+    /// A heartbeat that says how a probe ended.
+    pub(crate) fn heartbeat_with(&mut self, node: NodeId, probed: Option<ProbeOutcome>) -> Answer {
         let heartbeat = Heartbeat {
             session: self.sessions[&node],
             used_capacity: Capacity::default(),
@@ -167,6 +186,7 @@ impl World {
             enqueued_executions: 0,
             stalled_millis: 0,
             lease_seconds: 0,
+            probed,
         };
         self.handle(Input::Heartbeat { node, heartbeat })
     }
@@ -228,10 +248,33 @@ impl World {
         self.handle(Input::Reports { node, session, reports: vec![report] })
     }
 
+    /// The execution fails, and a probe of the agent does so as well.
+    pub(crate) fn report_defect(&mut self, execution: ExecutionId) {
+        let node = self.store.executions[&execution].node;
+        let failed = report(execution, ComputeState::Failed);
+        let (message, cause) = ("docker: 500".to_owned(), FailureCause::Node);
+        let report = Report { message, cause, confirmed: true, ..failed };
+        let session = self.sessions[&node];
+        self.handle(Input::Reports { node, session, reports: vec![report] });
+    }
+
     /// The process of a started execution ends, and the node publishes its results.
     pub(crate) fn process_ends(&mut self, execution: ExecutionId) {
         let node = self.store.executions[&execution].node;
         let report = Report { process_ended: true, ..report(execution, ComputeState::BidAccepted) };
+        let session = self.sessions[&node];
+        self.handle(Input::Reports { node, session, reports: vec![report] });
+    }
+
+    /// The node's agent gives the execution up that ended it.
+    pub(crate) fn ends_its_agent(&mut self, execution: ExecutionId) {
+        let node = self.store.executions[&execution].node;
+        let report = Report {
+            ended_agent: true,
+            cause: FailureCause::Node,
+            message: "its agent ended".to_owned(),
+            ..report(execution, ComputeState::Failed)
+        };
         let session = self.sessions[&node];
         self.handle(Input::Reports { node, session, reports: vec![report] });
     }
@@ -345,10 +388,8 @@ impl World {
     }
 
     pub(crate) fn refusal(&self, answer: Answer) -> Refusal {
-        match answer {
-            Answer::Refused(refusal) => refusal,
-            other => panic!("{other:?}"),
-        }
+        let Answer::Refused(refusal) = answer else { panic!("{answer:?}") };
+        refusal
     }
 }
 

@@ -17,9 +17,12 @@ use scheduler::{Settings, invariants};
 
 use self::commit::SlowCommit;
 use super::disk::Disk;
-use super::requests::envelope;
+use super::outgoing::{Outgoing, Stream};
+use super::requests::{envelope, mishear};
+use super::sabotage::sabotaged;
+use super::times::TRUST;
 use super::witness::Witness;
-use super::{Outgoing, Stream, TRUST, sabotaged};
+use crate::digest::Digest;
 use crate::machine::Machine;
 use crate::network::{Answer, Caller, Request, RequestBody, StreamLine};
 use crate::random::Random;
@@ -87,7 +90,7 @@ pub(crate) enum After {
     Deposed,
 }
 
-/// All that a turn uses besides the process.
+/// All that a turn uses apart from the process.
 pub(super) struct Surroundings<'a> {
     pub(super) disk: &'a mut Disk,
     pub(super) machine: &'a Machine,
@@ -95,6 +98,7 @@ pub(super) struct Surroundings<'a> {
     /// Of the process that listens.
     pub(super) witness: Option<&'a mut Witness>,
     pub(super) slow_commits: &'a mut u64,
+    pub(super) digest: &'a mut Option<Digest>,
     /// Another process listens in its place.
     pub(super) is_deposed: bool,
     pub(super) now: Timestamp,
@@ -188,7 +192,7 @@ impl Process {
         !is_held_up && self.step.scheduler().is_some() && !self.step.is_committing()
     }
 
-    /// Whether requests wait that it can take at once.
+    /// Whether requests wait that it can take now.
     pub(crate) fn has_backlog(&self) -> bool {
         !self.inbox.is_empty() && !self.step.is_committing()
     }
@@ -211,7 +215,7 @@ impl Process {
         sabotaged(self.clock.stamp(&around.machine.reading(around.now)), around.sabotage)
     }
 
-    /// Notes heartbeats beside the queue; returns those that only the scheduler can answer.
+    /// Notes heartbeats, which bypass the queue; returns those that only the scheduler can answer.
     fn hear(
         &mut self,
         stamp: Stamp,
@@ -225,14 +229,16 @@ impl Process {
                 RequestBody::Heartbeat { node, heartbeat } => {
                     let (node, session) = (*node, heartbeat.session);
                     let held = self.leases.get(&node).filter(|held| held.session == session);
-                    let Some(silence::Held { lease: granted, .. }) = held.copied() else {
+                    let Some(silence::Held { lease: granted, probe, .. }) = held.copied() else {
                         unknown.push_back(request);
                         continue;
                     };
                     let (at, kept) = (stamp.moment, heartbeat.lease());
                     let stalled = Duration::from_millis(heartbeat.stalled_millis);
-                    arrivals.push(Heard { node, session, at, stalled, granted, kept });
-                    let answer = Answer::Renewed(HeartbeatAnswer::granting(granted));
+                    let probed = mishear(heartbeat.probed.clone(), around.sabotage);
+                    arrivals.push(Heard { node, session, at, stalled, granted, kept, probed });
+                    let renewed = HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(granted) };
+                    let answer = Answer::Renewed(renewed);
                     outgoing.push(Outgoing::Answer(request.caller(), answer));
                 }
                 RequestBody::Join { .. }
@@ -245,7 +251,7 @@ impl Process {
                 | RequestBody::Act { .. } => self.inbox.push_back(request),
             }
         }
-        self.noted.extend(&arrivals);
+        self.noted.extend(arrivals.iter().cloned());
         for heard in &mut arrivals {
             if let Some(witness) = &mut around.witness {
                 witness.goes_on(heard);
@@ -280,6 +286,9 @@ impl Process {
                 Action::Take(_) if around.is_deposed => return Some(After::Deposed),
                 Action::Take(_) => Event::Took(self.take(stamp, around, plan.random)),
                 Action::Commit(commit) => {
+                    if let Some(digest) = around.digest {
+                        digest.add_commit(&commit);
+                    }
                     let answers = around.sabotage == Some(Sabotage::AnswerBeforeCommit);
                     match plan.crash {
                         Some(CrashPoint::BeforeCommit) if answers => {
@@ -287,7 +296,7 @@ impl Process {
                             let event = Event::Committed(commit.id, outcome);
                             for action in self.step.on(event, stamp) {
                                 if let Action::Release(release) = action {
-                                    self.release(release, around.disk, outgoing);
+                                    self.release(release, around, outgoing);
                                 }
                             }
                             return Some(After::Crashed);
@@ -312,7 +321,7 @@ impl Process {
                     Event::Committed(id, result)
                 }
                 Action::Release(release) => {
-                    self.release(release, around.disk, outgoing);
+                    self.release(release, around, outgoing);
                     continue;
                 }
                 Action::Refuse { callers, why: _ } => {

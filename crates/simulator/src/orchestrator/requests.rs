@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use api_types::protocol::{Assignment, FailureCause, Report, Work};
+use api_types::protocol::{Assignment, FailureCause, ProbeOutcome, Report, Work};
 use control_plane::clock::Stamp;
 use control_plane::records::{Expected, RecordWrite};
 use control_plane::step::{self, Envelope, IdempotencyKey, Origin, Submission};
 use scheduler::change::AssignmentChange;
 use scheduler::input::{Input, Submit};
 
-use super::{Disk, LEASE};
+use super::disk::Disk;
+use super::times::LEASE;
 use crate::network::{Caller, Request, RequestBody, Sender};
 use crate::summary::Sabotage;
 
@@ -21,7 +22,10 @@ pub(super) fn envelope(
     let caller = request.caller();
     let input = match request.body {
         RequestBody::Join { node, record } => Input::Join { node, request: record },
-        RequestBody::Heartbeat { node, heartbeat } => Input::Heartbeat { node, heartbeat },
+        RequestBody::Heartbeat { node, mut heartbeat } => {
+            heartbeat.probed = mishear(heartbeat.probed, sabotage);
+            Input::Heartbeat { node, heartbeat }
+        }
         RequestBody::Open { node, session, .. } => Input::OpenAssignments { node, session },
         RequestBody::Reports { node, session, mut reports } => {
             reports.iter_mut().for_each(|report| blame(report, sabotage));
@@ -58,13 +62,36 @@ fn blame(report: &mut Report, sabotage: Option<Sabotage>) {
         (FailureCause::Publish, Some(Sabotage::RunUnpublishedAgain)) => {
             report.cause = FailureCause::Task;
         }
+        (FailureCause::Refused, Some(Sabotage::BlameNodes)) => report.cause = FailureCause::Node,
+        (FailureCause::Refused, Some(Sabotage::TryRefusedAgain)) => {
+            report.cause = FailureCause::Fetch;
+        }
         _ => {}
     }
 }
 
-/// Sabotage: the scheduler gets another patience than the job asks for.
+/// Sabotage: what a probe said is mistaken.
+pub(super) fn mishear(
+    probed: Option<ProbeOutcome>,
+    sabotage: Option<Sabotage>,
+) -> Option<ProbeOutcome> {
+    let outcome = probed?;
+    match (&outcome.failure, sabotage) {
+        (None, Some(Sabotage::ForgetPassedProbes)) => None,
+        (Some(_), Some(Sabotage::OverlookFailedProbes)) => {
+            Some(ProbeOutcome { failure: None, ..outcome })
+        }
+        _ => Some(outcome),
+    }
+}
+
+/// Sabotage: the scheduler gets another patience than the job asks for, or another namespace.
 fn misread(submit: &mut Submit, sabotage: Option<Sabotage>) {
     let lease = LEASE.as_secs();
+    if sabotage == Some(Sabotage::BelieveOneNamespace) {
+        let id = submit.id.to_string();
+        Arc::make_mut(&mut submit.spec).namespace = id;
+    }
     if !matches!(sabotage, Some(Sabotage::ForgetLostAfter | Sabotage::FillInPatience)) {
         return;
     }
@@ -99,6 +126,7 @@ pub(super) fn assignment(disk: &Disk, change: AssignmentChange) -> Assignment {
             count: order.count,
             resources: order.resources.into(),
             task: spec.tasks.first().expect("a job has a task").clone(),
+            no_capabilities: false,
             traceparent: None,
         }
     });

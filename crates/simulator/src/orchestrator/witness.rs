@@ -16,7 +16,7 @@ use scheduler::change::{EventRow, EventSubject, ExecutionRow, NodeRow};
 use scheduler::silence::Heard;
 use scheduler::time::Moment;
 
-use super::Disk;
+use super::disk::Disk;
 use crate::docker::NO_IMAGE;
 
 /// What the history says of an execution that is given up for the silence of its node.
@@ -78,7 +78,7 @@ impl Witness {
         }
     }
 
-    /// A heartbeat arrives that the scheduler may act upon at once.
+    /// A heartbeat arrives that the scheduler may act upon immediately.
     pub(super) fn goes_on(&mut self, heartbeat: &Heard) {
         if heartbeat.stalled < STALLED {
             self.stalled.remove(&heartbeat.node);
@@ -191,10 +191,12 @@ impl Witness {
 /// The slot that this comment is about, when it fails an ops job because its node is silent.
 fn abandoned_slot(comment: &str) -> Option<u32> {
     let is_operator = comment.contains("operator") || comment.contains("was forgotten");
-    let is_silence = comment.ends_with(OPS_STAY) && !is_operator;
-    let (_, index) = comment.split_once("index ").filter(|_| is_silence)?;
-    let digits = index.split(|other: char| !other.is_ascii_digit()).next()?;
-    digits.parse().ok()
+    if is_operator || !comment.ends_with(OPS_STAY) {
+        return None;
+    }
+    let index = comment.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (index, _) = index.unwrap_or_else(|| panic!("'{comment}' does not begin with its slot"));
+    Some(index.parse().expect("a number"))
 }
 
 fn is_given_up(event: &EventRow, new: ComputeState) -> bool {

@@ -1,5 +1,5 @@
-//! After the faults: Docker on one node fails everything at once, or can pull nothing, while the
-//! other nodes work.
+//! After the faults: Docker on one node fails everything immediately, or can pull nothing, while
+//! the other nodes work.
 
 use std::time::Duration;
 
@@ -14,24 +14,27 @@ use crate::network::RequestBody;
 use crate::workload::{self, ExpectedEnd};
 
 /// A backlog that such a node could eat, with one execution each.
-const JOBS: usize = 40;
+pub(super) const JOBS: usize = 40;
 
 /// Seconds that a job runs.
-const RUN: u64 = 2;
+pub(super) const RUN: u64 = 2;
 
-/// Seconds that one runs which is to be a probe: some requests are answered meanwhile.
+/// Seconds that one runs which is to be a probe: some requests are answered in the meantime.
 const PROBE: u64 = 8;
 
 /// What nodes of one CPU each may take to work off some hundred of these.
 const BACKLOG: Duration = Duration::from_mins(10);
 
-/// Failures in a row after which a node takes no work for a while, unless they are of one job.
+/// Failures in a row after which a node takes no work for a while.
 const FAILURES: usize = 3;
 
 /// The first time without work; each probe that fails doubles it.
 const FIRST_BACK_OFF: Duration = Duration::from_secs(10);
 
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
+pub(super) const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
+
+/// After this time an agent has not answered.
+const NO_ANSWER: Duration = Duration::from_mins(2);
 
 /// For how long a slot avoids a node after its first failure there; each further one doubles it.
 const FIRST_EXCLUSION: Duration = Duration::from_secs(30);
@@ -73,8 +76,11 @@ impl World {
         let node = self.agents[agent].id;
         let health = |world: &Self| world.row_of(node).map(|row| row.health.clone());
         self.agents[agent].docker.is_broken = false;
-        if health(self) == Some(Health::Well) {
+        if health(self).is_some_and(|health| health.is_well()) {
             return Ok(());
+        }
+        if self.agents[agent].record.probes {
+            return self.recovers(agent);
         }
         self.wait_for(LONGEST_BACK_OFF + SOON, "the end of the back-off", |world| {
             matches!(health(world), Some(Health::Probing { .. })).then_some(())
@@ -94,7 +100,7 @@ impl World {
         // It is stopped below.
         let request = self.submit(daemon, ExpectedEnd::Ends, Duration::ZERO);
         self.wait_for(SOON, "the probe to succeed", |world| {
-            (health(world) == Some(Health::Well)).then_some(())
+            health(world).is_some_and(|health| health.is_well()).then_some(())
         })?;
         let job = self.wait_for(BACKLOG, "the daemon", |world| {
             world.job_of(request).filter(|job| world.live_on(*job, node).is_some())
@@ -135,8 +141,16 @@ impl World {
         Ok(())
     }
 
+    /// The agent is asked, and says that the node is mended; no job is needed for that.
+    pub(super) fn recovers(&mut self, agent: usize) -> Result<(), String> {
+        let node = self.agents[agent].id;
+        self.wait_for(LONGEST_BACK_OFF + NO_ANSWER + SOON, "a probe to pass", |world| {
+            world.row_of(node).is_some_and(|row| row.health.is_well()).then_some(())
+        })
+    }
+
     /// One of the nodes that stay, if another stays with it.
-    fn one_of_several(&mut self) -> Option<usize> {
+    pub(super) fn one_of_several(&mut self) -> Option<usize> {
         let staying: Vec<_> =
             (0..self.agents.len()).filter(|agent| !self.agents[*agent].gone).collect();
         (staying.len() > 1).then(|| self.random.one_of(&staying))
@@ -153,19 +167,30 @@ impl World {
     /// What a node can fail in this time: what it has room for when it breaks, what replaces the
     /// first failures, and the probes.
     fn most_eaten(&self, agent: usize, time: Duration) -> usize {
+        self.most_eaten_once(agent) + back_offs(time)
+    }
+
+    /// What a node can fail before it backs off.
+    pub(super) fn most_eaten_once(&self, agent: usize) -> usize {
         let cpus = self.agents[agent].record.compute_node_info.max_capacity.cpu;
         let room = (1..).find(|cpu| f64::from(*cpu) >= cpus).expect("a few CPUs");
         let room = usize::try_from(room).expect("a few CPUs");
-        let (mut probes, mut back_off, mut next) = (0, FIRST_BACK_OFF, FIRST_BACK_OFF);
-        while next <= time {
-            (probes, back_off) = (probes + 1, back_off * 2);
-            next += back_off;
-        }
-        room + FAILURES - 1 + probes
+        room + FAILURES - 1
     }
 }
 
-/// How often a slot can try a node on which it fails at once, which it then avoids for ever longer.
+/// How many back-offs of one node end in this time, each twice as long as the one before.
+pub(super) fn back_offs(time: Duration) -> usize {
+    let (mut ended, mut back_off, mut next) = (0, FIRST_BACK_OFF, FIRST_BACK_OFF);
+    while next <= time {
+        (ended, back_off) = (ended + 1, (back_off * 2).min(LONGEST_BACK_OFF));
+        next += back_off;
+    }
+    ended
+}
+
+/// How often a slot can try a node on which it fails immediately, which it then avoids for ever
+/// longer.
 fn most_tried(time: Duration) -> usize {
     let (mut tries, mut avoided, mut next) = (1, FIRST_EXCLUSION, FIRST_EXCLUSION);
     while next <= time {

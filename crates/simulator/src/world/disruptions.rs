@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Somebody sets the wall clock of the orchestrator's machine, but not between a restart of the
+    /// The wall clock of the orchestrator's machine is set, but not between a restart of the
     /// machine and the first commit after it: that outage is measured by the wall clock.
     pub(super) fn step_wall_clock(&mut self) {
         if !self.orchestrator.has_committed_since_boot(self.now) {

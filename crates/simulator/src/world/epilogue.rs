@@ -1,4 +1,4 @@
-//! What follows the faults, once everything is healed: one situation with a guarantee of its own.
+//! What follows the faults, once everything is healed: one situation with its own guarantee.
 
 use std::time::Duration;
 
@@ -30,6 +30,12 @@ pub(super) enum Epilogue {
     FullLedger,
     ChangedLease,
     ForgottenNode,
+    /// A node on which one thing is broken.
+    HalfBrokenNode,
+    /// No node can create the container of an array.
+    RefusedArray,
+    /// Every execution of one namespace fails, and another one has work.
+    HostileNamespace,
 }
 
 // === impl Epilogue ===
@@ -47,6 +53,9 @@ impl Epilogue {
             190..250 => Self::MassSilence,
             250..290 => Self::FullLedger,
             290..320 => Self::ChangedLease,
+            320..430 if all_work => Self::HalfBrokenNode,
+            430..455 if all_work => Self::RefusedArray,
+            455..480 if all_work => Self::HostileNamespace,
             _ => Self::None,
         }
     }
@@ -66,6 +75,9 @@ impl World {
             Epilogue::FullLedger => self.full_ledger()?,
             Epilogue::ChangedLease => self.changed_lease()?,
             Epilogue::ForgottenNode => self.forgotten_node()?,
+            Epilogue::HalfBrokenNode => self.half_broken_node()?,
+            Epilogue::RefusedArray => self.refused_array()?,
+            Epilogue::HostileNamespace => self.hostile_namespace()?,
         }
         self.settle()
     }

@@ -12,7 +12,7 @@ use crate::docker::{Container, NO_IMAGE, NO_REGISTRY, REFUSED};
 use crate::network::StreamLine;
 use crate::orchestrator::Stream;
 use crate::summary::Sabotage;
-use crate::workload;
+use crate::workload::{self, Kind};
 
 /// Whether a process can handle what concerns it.
 pub(super) enum Readiness {
@@ -267,6 +267,32 @@ impl World {
         !is_there && self.agents[agent].work(id).is_some_and(|work| !work.task.secrets.is_empty())
     }
 
+    /// Everything that comes before the start.
+    fn prepares(&mut self, agent: usize, id: ExecutionId, fails: bool) -> Event {
+        let lacks_secret = self.lacks_its_secret(agent, id);
+        let machine = &mut self.agents[agent];
+        let kind = machine.work(id).map_or(Kind::Plain, |work| workload::kind_of(&work.job_name));
+        if fails || machine.docker.is_broken {
+            machine.trouble.fails();
+            return Event::Failed(Failure::node(NO_IMAGE));
+        }
+        if let Some(failure) = machine.docker.obstacle(kind) {
+            if failure.cause == FailureCause::Node {
+                machine.trouble.fails();
+            }
+            return Event::Failed(failure);
+        }
+        if machine.docker.has_no_registry {
+            return Event::Failed(Failure::fetch(NO_REGISTRY));
+        }
+        if lacks_secret {
+            self.summary.missing_secrets += 1;
+            return Event::Failed(Failure::missing("secret 'db' does not exist".to_owned()));
+        }
+        machine.docker.create(id);
+        Event::Prepared
+    }
+
     pub(super) fn docker_does(
         &mut self,
         agent: usize,
@@ -276,24 +302,9 @@ impl World {
     ) -> Option<Event> {
         let fails = self.random.chance(self.faults.docker_failure);
         let now = self.now;
-        let lacks_secret = self.lacks_its_secret(agent, id);
         let machine = &mut self.agents[agent];
         match step {
-            Step::Prepare if fails || machine.docker.is_broken => {
-                machine.trouble.fails();
-                Some(Event::Failed(Failure::node(NO_IMAGE)))
-            }
-            Step::Prepare if machine.docker.has_no_registry => {
-                Some(Event::Failed(Failure::fetch(NO_REGISTRY)))
-            }
-            Step::Prepare if lacks_secret => {
-                self.summary.missing_secrets += 1;
-                Some(Event::Failed(Failure::missing("secret 'db' does not exist".to_owned())))
-            }
-            Step::Prepare => {
-                machine.docker.create(id);
-                Some(Event::Prepared)
-            }
+            Step::Prepare => Some(self.prepares(agent, id, fails)),
             Step::Start if fails && machine.is_overtaken(id) => Some(Event::StartGivenUp),
             // A failed start or stop is retried.
             Step::Start | Step::Stop if fails => {
@@ -306,7 +317,7 @@ impl World {
                 let started = self.agents[agent].docker.start(id, now + length, code);
                 self.at(length, SimEvent::ContainersEnd { agent });
                 Some(match started {
-                    true => Event::Started { at: now },
+                    true => Event::Started { at: now, remark: None },
                     false => Event::Failed(Failure::node("the container is gone".to_owned())),
                 })
             }
@@ -329,7 +340,7 @@ impl World {
             Step::Deadline => Some(Event::TimedOut),
             Step::Collect if fails && machine.work(id).is_some_and(publishes) => {
                 self.summary.unpublished += 1;
-                let refused = Failure { cause: FailureCause::Publish, message: REFUSED.to_owned() };
+                let refused = Failure::of(FailureCause::Publish, REFUSED);
                 let publishing = Publishing::Failed(refused);
                 Some(Event::Collected(Box::new(Collected { publishing, ..Collected::default() })))
             }

@@ -8,7 +8,7 @@ use api_types::node::NodeAction;
 use super::{SimEvent, World};
 use crate::network::RequestBody;
 
-/// How long a machine is off that is forgotten meanwhile, in milliseconds: longer than a lease.
+/// How long a machine stays off until it is forgotten, in milliseconds: longer than a lease.
 const OFF: std::ops::Range<u64> = 12_000..40_000;
 
 /// When it is forgotten, counted from the moment when it is switched off.

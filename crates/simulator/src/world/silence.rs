@@ -46,7 +46,7 @@ const SILENT: std::ops::Range<u64> = 5_000..40_000;
 
 impl World {
     /// A node is silent in the middle of a long run, for less than 2 % of it. The orchestrator may
-    /// crash meanwhile.
+    /// crash during it.
     pub(super) fn long_run(&mut self) -> Result<(), String> {
         self.summary.long_runs += 1;
         let length = self.random.within(LONG_RUN);
@@ -63,8 +63,8 @@ impl World {
         self.has_run_on(request, execution)
     }
 
-    /// Most nodes fall silent at once, and come back before the orchestrator has given up waiting. It
-    /// may crash meanwhile, or load its state anew because its disk was full.
+    /// Most nodes fall silent together, and come back before the orchestrator has given up waiting.
+    /// It may crash during it, or load its state anew because its disk was full.
     pub(super) fn mass_silence(&mut self) -> Result<(), String> {
         let mut staying: Vec<_> =
             (0..self.agents.len()).filter(|agent| !self.agents[*agent].gone).collect();

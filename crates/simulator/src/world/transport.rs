@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// A second process starts beside one that was silent for too long.
+    /// A second process starts while one that was silent for too long still runs.
     pub(super) fn take_over(&mut self) {
         let is_silent = self.orchestrator.process.is_some() && self.orchestrator.is_free(self.now);
         if is_silent && !self.ending {
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// A commit reaches the disk, unless it was lost when the machine restarted. Nobody waits for
+    /// A commit reaches the disk, unless it was lost when the machine restarted. No one waits for
     /// the outcome.
     pub(super) fn late_commit(&mut self, commit: &NumberedCommit) {
         let boot = self.orchestrator.machine.reading(self.now).boot_id;
@@ -176,7 +176,7 @@ impl World {
                 let delay = self.random.millis(0..15);
                 self.turn_after(number, delay);
             }
-            // The connection is refused at once.
+            // The connection is refused.
             None => self.at(
                 Duration::from_millis(1),
                 SimEvent::Answered(request.sender, request.number, Answer::Lost),

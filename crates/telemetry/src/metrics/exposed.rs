@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels with few values that are known in advance.
-const LABELS: [&str; 18] = [
+const LABELS: [&str; 21] = [
     "architecture",
     "commit",
     "connection",
     "eligibility",
     "engine",
+    "favoured",
     "file",
     "kind",
     "le",
@@ -16,6 +17,8 @@ const LABELS: [&str; 18] = [
     "method",
     "os",
     "outcome",
+    "pool",
+    "refused",
     "route",
     "stage",
     "state",

@@ -8,8 +8,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
-use super::{Registry, elapsed, seconds, short_seconds};
+use super::measures::{elapsed, seconds, short_seconds};
 
 /// The route label of requests that match no route.
 const NO_ROUTE: &str = "unmatched";

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::registry::Unit;
+use prometheus_client::registry::{Registry, Unit};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Registry, number, quantity, sample};
+use super::measures::{number, quantity, sample};
 
 /// Time since the Unix epoch at the first use.
 static STARTED: LazyLock<Duration> = LazyLock::new(|| {

@@ -70,7 +70,7 @@ impl Collector {
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
-        // The exporter's thread has no runtime of its own.
+        // The exporter's thread has no runtime.
         let sent = self.runtime.spawn(async move {
             let received = client.execute(request.try_into()?).await?;
             let status = received.status();

@@ -122,10 +122,10 @@ impl Agent {
         orchestrator: &Daemon,
         spec: &AgentSpec,
     ) -> Self {
-        let token = orchestrator.admin_token();
         let mut environment = spec.settings.clone();
         let data = directory.join(name).display().to_string();
-        environment.entry("COMPUTE_AGENT_DATA_DIR".to_owned()).or_insert(data);
+        let data = environment.entry("COMPUTE_AGENT_DATA_DIR".to_owned()).or_insert(data).clone();
+        let token_file = orchestrator.admin_token().map(|_| Path::new(&data).join("agent.token"));
         environment
             .entry("COMPUTE_AGENT_ORCHESTRATOR".to_owned())
             .or_insert_with(|| orchestrator.base_url().to_owned());
@@ -151,7 +151,7 @@ impl Agent {
             namespace,
             directory: directory.to_owned(),
             protected: None,
-            token,
+            token_file,
         };
         let daemon = Daemon::start(start).await;
         let node = daemon

@@ -45,8 +45,8 @@ pub(crate) struct Start {
     /// The data directory of an orchestrator that serves TLS and asks for credentials: its CA and its
     /// first token are there.
     pub(crate) protected: Option<PathBuf>,
-    /// What an agent of such an orchestrator is asked with.
-    pub(crate) token: Option<String>,
+    /// Where an agent of such an orchestrator leaves the token for its own operations.
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// A daemon process and the parameters to restart it.
@@ -80,7 +80,7 @@ impl Daemon {
                 failpoints: Failpoints::new(failpoints.clone()),
                 child: None,
                 crashes: 0,
-                client: client_of(address, start.token.clone()),
+                client: client_of(address, None),
             };
             daemon.spawn();
             match daemon.wait_until_alive().await {
@@ -180,6 +180,21 @@ impl Daemon {
         }
     }
 
+    /// Starts the process again if it has ended by itself, which it may do again before it responds.
+    pub async fn start_if_crashed(&mut self) {
+        let ended = match &mut self.child {
+            Some(child) => matches!(child.try_wait(), Ok(Some(_))),
+            None => false,
+        };
+        if ended {
+            self.crashes += 1;
+            self.kill();
+            self.spawn();
+            // The next call finds that it has ended.
+            let _ = self.wait_until_alive().await;
+        }
+    }
+
     /// Restarts the process if it has ended by itself; returns whether it had.
     pub async fn restart_if_crashed(&mut self) -> bool {
         let Some(child) = &mut self.child else { return false };
@@ -224,6 +239,10 @@ impl Daemon {
     }
 
     fn spawn(&mut self) {
+        // The token of the last start must not pass for that of this one.
+        if let Some(file) = &self.start.token_file {
+            std::fs::remove_file(file).ok();
+        }
         let log = self.open_log();
         let errors = log.try_clone().unwrap_or_else(|error| panic!("{}: {error}", self.start.name));
         let mut command = match &self.start.namespace {
@@ -268,7 +287,7 @@ impl Daemon {
     /// Waits until the daemon responds; `Err` if the process ends instead.
     async fn wait_until_alive(&mut self) -> Result<(), ExitStatus> {
         let (address, protected) = (self.address, self.start.protected.clone());
-        let token = self.start.token.clone();
+        let token_file = self.start.token_file.clone();
         let child = self.child.as_mut().expect("spawn sets it");
         let what = format!("{} responds at {address}", self.start.name);
         let client = eventually(&what, async || {
@@ -276,7 +295,11 @@ impl Daemon {
                 return Ok(Err(status));
             }
             let client = match &protected {
-                None => client_of(address, token.clone()),
+                // Another one at each start.
+                None => {
+                    let token = token_file.as_deref().map(token_in).transpose();
+                    client_of(address, token.map_err(|error| error.to_string())?)
+                }
                 Some(data) => trusted_client(address, data).map_err(|error| error.to_string())?,
             };
             match client.alive().await {
@@ -300,7 +323,11 @@ impl Drop for Daemon {
 }
 
 fn admin_token(data: &Path) -> std::io::Result<String> {
-    Ok(fs::read_to_string(data.join("admin.token"))?.trim().to_owned())
+    token_in(&data.join("admin.token"))
+}
+
+fn token_in(file: &Path) -> std::io::Result<String> {
+    Ok(fs::read_to_string(file)?.trim().to_owned())
 }
 
 /// An admin's client, once the orchestrator has written what it needs.
@@ -308,12 +335,13 @@ fn trusted_client(address: SocketAddr, data: &Path) -> std::io::Result<Client> {
     let ca = fs::read_to_string(data.join("ca.crt"))?;
     let credentials = Credentials::Bearer(admin_token(data)?);
     let (base_url, trust) = (format!("https://{address}"), Trust::Authority(ca));
-    let options = Options { base_url, trust, credentials };
+    let options = Options { base_url, trust, credentials, ..Options::default() };
     Client::with(options).map_err(std::io::Error::other)
 }
 
 fn client_of(address: SocketAddr, token: Option<String>) -> Client {
     let credentials = token.map_or(Credentials::None, Credentials::Bearer);
     let (base_url, trust) = (format!("http://{address}"), Trust::default());
-    Client::with(Options { base_url, trust, credentials }).expect("an address makes a base URL")
+    Client::with(Options { base_url, trust, credentials, ..Options::default() })
+        .expect("an address makes a base URL")
 }

@@ -48,7 +48,11 @@ pub struct DataUrl;
 
 impl DataUrl {
     pub fn text(text: &str) -> String {
-        format!("data:text/plain;base64,{}", STANDARD.encode(text))
+        Self::bytes("text/plain", text.as_bytes())
+    }
+
+    pub fn bytes(media_type: &str, bytes: &[u8]) -> String {
+        format!("data:{media_type};base64,{}", STANDARD.encode(bytes))
     }
 
     /// A gzip-compressed tar archive of files.

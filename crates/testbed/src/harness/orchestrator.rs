@@ -45,7 +45,7 @@ impl OrchestratorProcess {
             namespace: None,
             directory: directory.to_owned(),
             protected: is_protected.then(|| data.into()),
-            token: None,
+            token_file: None,
         };
         Self { daemon: Daemon::start(start).await }
     }

@@ -28,7 +28,7 @@ async fn put(cluster: &Cluster, name: &str, credential: &PutCredential) {
     cluster.client().put_credential(None, name, credential).await.expect("they are set");
 }
 
-/// An agent that may reach this machine, and has no credentials of its own.
+/// An agent that may reach this machine, and has no credentials.
 fn spec(agent: AgentSpec) -> ClusterSpec {
     ClusterSpec::new().agent(agent.setting("COMPUTE_AGENT_ALLOW_PRIVATE_ADDRESSES", "true"))
 }

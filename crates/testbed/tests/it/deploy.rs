@@ -1,5 +1,6 @@
 //! The contents of `deploy/`: units, settings files, installation, and service notifications.
 
+mod alerts;
 mod compose;
 mod install;
 mod machine;

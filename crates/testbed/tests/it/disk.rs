@@ -91,7 +91,7 @@ async fn results_beyond_the_disk_limit_fail_the_task_with_path_and_size() {
         with_disk(job, disk)
     };
     let execution = run_failing(&cluster, &left("5MB")).await;
-    let message = "result path 'outputs' (/outputs) has at least 8 MB together with \
+    let message = "result path 'outputs' (/outputs) has at least 5 MB together with \
                 earlier results, more than the 5 MB of the task's Resources.Disk; ask for more";
     assert_eq!(execution.run_output.runner_error, message);
     assert_eq!(execution.run_output.stdout, "wrote 8 MB\n");

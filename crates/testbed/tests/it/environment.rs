@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api_types::access::{Permissions, PutNamespace};
 use serde_json::json;
 use testbed::harness::{Cluster, batch, ops};
 
@@ -65,16 +66,26 @@ async fn a_task_without_network_has_only_loopback() {
 }
 
 #[tokio::test]
-async fn a_task_has_no_capabilities_and_cannot_gain_privileges() {
+async fn a_task_has_the_capabilities_that_its_namespace_permits_and_gains_no_others() {
     let Some(cluster) = Cluster::of(1).await else { return };
-    let execution = cluster.run_one(&batch(&cluster.image, &["cat", "/proc/self/status"])).await;
-    let status = &execution.run_output.stdout;
-    let field = |name: &str| {
-        status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default()
-    };
-    assert_eq!(field("CapEff:"), "0000000000000000", "{status}");
-    assert_eq!(field("CapBnd:"), "0000000000000000", "{status}");
-    assert_eq!(field("NoNewPrivs:"), "1", "{status}");
+    let permissions = Permissions { capabilities: Some(false), ..Permissions::default() };
+    let body = PutNamespace { permissions, ..PutNamespace::default() };
+    cluster.client().put_namespace("careful", &body).await.expect("a namespace");
+    // CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID.
+    for (namespace, capabilities) in
+        [("default", "00000000000000eb"), ("careful", "0000000000000000")]
+    {
+        let mut job = batch(&cluster.image, &["cat", "/proc/self/status"]);
+        job["Namespace"] = json!(namespace);
+        let status = cluster.run_one(&job).await.run_output.stdout;
+        let field = |name: &str| {
+            let value = status.lines().find_map(|line| line.strip_prefix(name));
+            value.map(str::trim).unwrap_or_default().to_owned()
+        };
+        assert_eq!(field("CapEff:"), capabilities, "{status}");
+        assert_eq!(field("CapBnd:"), capabilities, "{status}");
+        assert_eq!(field("NoNewPrivs:"), "1", "{status}");
+    }
 }
 
 #[tokio::test]

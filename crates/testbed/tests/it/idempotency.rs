@@ -8,7 +8,7 @@ use testbed::harness::{Cluster, ClusterSpec, noop};
 
 const KEYS: u32 = 3000;
 
-/// Submissions under way at once.
+/// Submissions in flight.
 const CONNECTIONS: usize = 32;
 
 /// Longer than a key is remembered.
@@ -40,7 +40,7 @@ async fn expired_keys_are_removed_as_fast_as_new_ones_are_stored() {
 
     let file = cluster.orchestrator.data_dir().join("orchestrator.db");
     let database = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY);
-    let database = database.expect("nobody else has it open");
+    let database = database.expect("no other process has it open");
     let count = |pattern: &str| {
         let query = "SELECT count(*) FROM idempotency WHERE key LIKE ?1";
         database.query_row(query, [pattern], |row| row.get::<_, u32>(0)).expect("a count")

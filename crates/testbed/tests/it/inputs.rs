@@ -1,8 +1,11 @@
 //! Inline inputs, and the paths to which a task may write.
 
+use api_client::HistoryQuery;
 use api_types::job::JobStateType;
 use serde_json::{Value, json};
 use testbed::harness::{Cluster, DataUrl, batch};
+
+use crate::runs::{SIX_TRANSITIONS, transitions};
 
 fn inline(url: &str, target: &str) -> Value {
     json!([{ "Source": { "Type": "inline", "Params": { "URL": url } }, "Target": target }])
@@ -60,7 +63,7 @@ async fn inputs_are_read_only_and_result_paths_are_writable() {
     assert_eq!(output.exit_code, 2);
 }
 
-/// The Engine makes `/etc` in every image, with files of its own.
+/// The Engine makes `/etc` in every image, with its own files.
 #[tokio::test]
 async fn a_file_whose_target_is_a_directory_of_the_image_is_in_it_under_its_name() {
     let Some(cluster) = Cluster::of(1).await else { return };
@@ -73,8 +76,39 @@ async fn a_file_whose_target_is_a_directory_of_the_image_is_in_it_under_its_name
     let stdout = cluster.run_one(&job("/etc/")).await.run_output.stdout;
     assert!(stdout.starts_with("one\n") && stdout.len() > "one\n".len(), "{stdout}");
 
-    let without_slash = cluster.submit(&job("/etc")).await;
-    let failed = cluster.wait_for_job(without_slash, JobStateType::Failed).await;
-    assert!(failed.state.message.contains("a Target that ends with '/'"), "{:?}", failed.state);
-    cluster.execution(without_slash).await;
+    // Without the slash too; the second time the answer of the image is known.
+    for _ in 0..2 {
+        let without_slash = cluster.run_one(&job("/etc")).await;
+        let printed = &without_slash.run_output.stdout;
+        assert!(printed.starts_with("one\n") && printed.len() == stdout.len(), "{printed}");
+        let history = cluster.history(without_slash.job_id, &HistoryQuery::default()).await;
+        assert_eq!(transitions(&history), SIX_TRANSITIONS);
+    }
+    // As `cp` does, a file is no directory.
+    let mut onto_file = job("/etc/hostname");
+    onto_file["Tasks"][0]["InputSources"] =
+        inline(&DataUrl::archive(&[("x", "y")]), "/etc/hostname");
+    let onto_file = cluster.submit(&onto_file).await;
+    let message = cluster.wait_for_job(onto_file, JobStateType::Failed).await.state.message;
+    assert!(message.contains("at '/etc/hostname'"), "{message}");
+    assert!(!message.contains("executions/"), "no path of the node: {message}");
+}
+
+#[tokio::test]
+async fn files_share_a_directory_under_different_names() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let file = |text: &str, alias: &str| {
+        let mut inputs = inline(&DataUrl::text(text), "/in/");
+        inputs[0]["Alias"] = json!(alias);
+        inputs[0].take()
+    };
+    let mut job = batch(&cluster.image, &["cat", "/in/a", "/in/b", "/in/inline"]);
+    job["Tasks"][0]["InputSources"] =
+        json!([file("one\n", "a"), file("two\n", "b"), file("three\n", "")]);
+    assert_eq!(cluster.run_one(&job).await.run_output.stdout, "one\ntwo\nthree\n");
+    // Names that are known only once the inputs are fetched.
+    job["Tasks"][0]["InputSources"] = json!([file("one", ""), file("two", "")]);
+    let equal = cluster.submit(&job).await;
+    let message = cluster.wait_for_job(equal, JobStateType::Failed).await.state.message;
+    assert!(message.contains("inputs 0 and 1 would both be '/in/inline'"), "{message}");
 }

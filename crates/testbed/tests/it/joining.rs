@@ -5,14 +5,15 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use api_types::KeyDigest;
+use api_types::access::CreateToken;
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use api_types::joining::{CreateNodeToken, JoinToken};
 use api_types::node::{Connection, NodeAction};
 use api_types::quantity::Capacity;
+use api_types::{KeyDigest, routes};
 use testbed::harness::{
-    AgentSpec, Cluster, ClusterSpec, Link, TIMEOUT, batch, binary, eventually, noop,
+    Agent, AgentSpec, Cluster, ClusterSpec, Link, TIMEOUT, batch, binary, eventually, noop,
 };
 use tokio::process::Command;
 
@@ -186,7 +187,7 @@ async fn a_certificate_is_renewed_without_ending_anything() {
         return;
     };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "16"])).await;
-    // Other work comes and goes meanwhile.
+    // Other work comes and goes at the same time.
     let mut others = Vec::new();
     let mut pace = tokio::time::interval(Duration::from_millis(250));
     while !cluster.client().describe_job(id).await.expect("a job").state.state_type.is_terminal() {
@@ -257,4 +258,49 @@ async fn the_operators_labels_and_bounds_decide_where_work_goes() {
     let id = cluster.submit(&job).await;
     let waiting = cluster.client().describe_job(id).await.expect("a job");
     assert_eq!(waiting.state.state_type, JobStateType::Queued);
+}
+
+/// A node that is shown a token can use it: agents take none that opens more than their metrics.
+#[tokio::test]
+async fn an_agent_is_scraped_with_a_monitors_token_and_read_with_its_own() {
+    let mut cluster =
+        ClusterSpec::new().protected().agent(noop_agent()).start_without_docker().await;
+    let token = async |role: &str| {
+        let (name, role) = (role.to_owned(), role.to_owned());
+        let request = CreateToken { name, role, ..CreateToken::default() };
+        cluster.client().create_token(&request).await.expect("a token").secret
+    };
+    let (monitor, operator, admin) =
+        (token("monitor").await, token("operator").await, token("admin").await);
+    let status = async |agent: &Agent, path: &str, token: &str| {
+        let url = format!("{}{path}", agent.base_url());
+        let request = reqwest::Client::new().get(url).bearer_auth(token);
+        request.send().await.expect("an answer").status().as_u16()
+    };
+    let agent = &cluster.agents[0];
+    let executions = routes::AGENT_EXECUTIONS;
+    let own = std::fs::read_to_string(agent.data_dir().join("agent.token")).expect("its token");
+    for (path, token, expected) in [
+        (routes::METRICS, &monitor, 200),
+        (routes::METRICS, &operator, 401),
+        (routes::METRICS, &admin, 401),
+        (executions, &monitor, 403),
+        (executions, &operator, 401),
+        (executions, &admin, 401),
+        (executions, &own.trim().to_owned(), 200),
+        (routes::METRICS, &own.trim().to_owned(), 200),
+    ] {
+        assert_eq!(status(agent, path, token).await, expected, "{path} {token:.4}");
+    }
+    let revoked = monitor.split('_').nth(1).expect("an ID");
+    cluster.client().revoke_token(revoked, false).await.expect("it is there");
+    eventually("the agent learns that the token is revoked", async || {
+        let status = status(agent, routes::METRICS, &monitor).await;
+        if status == 401 { Ok(()) } else { Err(format!("status {status}")) }
+    })
+    .await;
+    cluster.agents[0].kill();
+    cluster.agents[0].restart().await;
+    assert_eq!(status(&cluster.agents[0], executions, own.trim()).await, 401);
+    cluster.agents[0].client().agent_node().await.expect("the token of this start opens it");
 }

@@ -18,7 +18,7 @@ fn of(keys: &[Key], purpose: KeyPurpose) -> Vec<&Key> {
     keys.iter().filter(|key| key.purpose == purpose).collect()
 }
 
-/// As somebody who has the certificates of the CAs as they are now.
+/// As a client that has the certificates of the CAs as they are now.
 fn informed(cluster: &Cluster) -> Client {
     let data = cluster.orchestrator.data_dir();
     let read = |name: &str| std::fs::read_to_string(data.join(name)).expect("a file");
@@ -26,6 +26,7 @@ fn informed(cluster: &Cluster) -> Client {
         base_url: cluster.orchestrator.base_url().to_owned(),
         trust: Trust::Authority(read("ca.crt")),
         credentials: Credentials::Bearer(read("admin.token").trim().to_owned()),
+        ..Options::default()
     })
     .expect("a client")
 }

@@ -24,13 +24,13 @@ const AGENTS: u64 = 200;
 const EXECUTIONS: u64 = 20_000;
 const SECONDS: u64 = 60;
 
-/// Tasks for which an agent has capacity beside those that it holds.
+/// Tasks for which an agent has capacity in addition to those that it holds.
 const SPARE_TASKS: u32 = 4;
 
 /// Connections that submit jobs.
 const SUBMITTERS: usize = 32;
 
-/// Short jobs under way at once: more than the agents run, so that there is always one to place.
+/// Short jobs in flight: more than the agents run, so that there is always one to place.
 const UNDER_WAY: u64 = 5000;
 
 /// Pause of a submitter while enough jobs are under way; a job takes longer.

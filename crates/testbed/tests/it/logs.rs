@@ -275,9 +275,9 @@ async fn the_output_of_a_lost_node_comes_from_the_record() {
 #[tokio::test]
 async fn the_reason_of_a_failure_outlives_its_node() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
-    // Prints a megabyte, then fails for the limit of its disk.
+    // Prints a megabyte, which counts as four by its many lines, and fails for the limit of its disk.
     let mut job = batch(&cluster.image, &["lines", "100000"]);
-    job["Tasks"][0]["ResourcesConfig"] = json!({ "Disk": "500kB" });
+    job["Tasks"][0]["ResourcesConfig"] = json!({ "Disk": "4MB" });
     let failed = cluster.submit(&job).await;
     cluster.wait_for_job(failed, JobStateType::Failed).await;
     cluster.agents[0].kill();

@@ -2,11 +2,15 @@
 //!
 //! Each test has its own cluster, and its name states what a user may rely on.
 
+mod backup;
+mod blame;
 mod builds;
 mod chaos;
+mod circles;
 mod clock;
 mod crashes;
 mod credentials;
+mod dependencies;
 mod deploy;
 mod disk;
 mod documents;
@@ -32,6 +36,7 @@ mod nodes;
 mod oidc;
 mod openapi;
 mod placement;
+mod poison;
 mod programs;
 mod publishers;
 mod readme;

@@ -120,7 +120,7 @@ async fn the_metrics_of_both_daemons_follow_the_conventions() {
 }
 
 #[tokio::test]
-async fn the_dashboard_uses_only_existing_metrics() {
+async fn the_dashboard_and_the_alerts_use_only_existing_metrics() {
     let cluster = cluster_that_ran_a_job().await;
     let mut exposed = BTreeSet::new();
     for client in [cluster.client(), cluster.agents[0].client()] {
@@ -138,6 +138,12 @@ async fn the_dashboard_uses_only_existing_metrics() {
         .collect();
     let used: BTreeSet<String> = expressions.iter().flat_map(|text| metrics_in(text)).collect();
     assert!(used.len() > 30, "only {used:?} were found");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus/rules.yml");
+    let rules = fs::read_to_string(path).expect("the alerts exist");
+    let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    // What a histogram exposes is named after it.
+    let alerted = expressions.flat_map(metrics_in);
+    let used: BTreeSet<String> = used.into_iter().chain(alerted).collect();
     let missing: Vec<_> = used.difference(&exposed).collect();
     assert!(missing.is_empty(), "{missing:?}");
     let mut ids = BTreeSet::new();

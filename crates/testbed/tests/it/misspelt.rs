@@ -1,4 +1,4 @@
-//! A large array with a misspelt image, beside jobs that are well.
+//! A large array with a misspelt image, next to healthy jobs.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::sources::open_agent;
 const NODES: usize = 5;
 const GOOD_JOBS: usize = 100;
 
-/// How much longer the good jobs may take beside the array, as a factor of the time alone and as a
+/// How much longer the good jobs may take next to the array, as a factor of the time alone and as a
 /// constant: a machine that others use too is seldom steadier. What is behind a thousand failing
 /// executions in a queue takes ten times as long.
 const SLOWER: f64 = 1.5;
@@ -59,7 +59,7 @@ async fn an_array_with_a_misspelt_image_delays_no_good_job_and_blames_no_node() 
     array["Count"] = json!(1000);
     array["RetryPolicy"] = json!({ "Attempts": 1, "MaxDelay": MAX_DELAY_SECONDS });
     let array = cluster.submit(&array).await;
-    let beside = good_jobs(&cluster).await;
+    let together = good_jobs(&cluster).await;
     let job = cluster.client().describe_job(array).await.expect("the array exists");
     assert!(job.state.message.contains(&image), "{:?}", job.state);
     let ended = eventually_within(ENDED_WITHIN, "the array has ended", async || {
@@ -73,8 +73,8 @@ async fn an_array_with_a_misspelt_image_delays_no_good_job_and_blames_no_node() 
     assert!(tries < MAX_TRIES, "the array was tried {tries} times");
 
     let after = good_jobs(&cluster).await;
-    eprintln!("alone {before:.1?} and {after:.1?}, beside the array {beside:.1?}, {tries} tries");
-    assert!(beside < before.max(after).mul_f64(SLOWER) + LATER, "{beside:?}");
+    eprintln!("alone {before:.1?} and {after:.1?}, with the array {together:.1?}, {tries} tries");
+    assert!(together < before.max(after).mul_f64(SLOWER) + LATER, "{together:?}");
     for agent in &cluster.agents {
         let node = cluster.client().describe_node(agent.node_id()).await.expect("it is known");
         assert_eq!(node.health.state, HealthState::Healthy, "{:?}", node.health);

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use api_client::{Client, ResultsQuery};
+use api_client::{HistoryQuery, ResultsQuery};
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
-use futures_util::TryStreamExt;
 use peers::kubo::KuboServer;
 use peers::s3::{BUCKET, S3Server};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
 
+use crate::runs::{SIX_TRANSITIONS, transitions};
 use crate::sources::s3_agent;
 
 /// A job that writes a file to its result path and prints a line.
@@ -54,9 +54,10 @@ fn assert_complete(archive: &[u8]) {
 
 async fn download(execution: &Execution) -> Vec<u8> {
     let url = execution.published_result.params["URL"].as_str().expect("a URL");
-    let download =
-        Client::new(url).expect("a URL").download(0).await.expect("the archive is served");
-    download.bytes.try_collect::<Vec<_>>().await.expect("the download is complete").concat()
+    let own = format!("/api/v1/orchestrator/executions/{}/results", execution.id);
+    assert!(url.ends_with(&own), "the service's own, and not the node's: {url}");
+    let response = reqwest::get(url).await.expect("the archive is served");
+    response.bytes().await.expect("the download is complete").to_vec()
 }
 
 #[tokio::test]
@@ -120,7 +121,7 @@ async fn ipfs_adds_the_archive_under_its_content_id() {
     assert_complete(&server.file(&cid));
 }
 
-/// The upload hangs, and another job gets all of the node's CPU meanwhile.
+/// The upload hangs, and during it another job gets all of the node's CPU.
 #[tokio::test]
 async fn a_publisher_that_hangs_keeps_no_cpu_from_other_jobs() {
     const CPU: &str = "2";
@@ -133,7 +134,7 @@ async fn a_publisher_that_hangs_keeps_no_cpu_from_other_jobs() {
         job["Tasks"][0]["Resources"] = json!({ "CPU": CPU });
         job
     };
-    let (mut publishing, next) = (job("published"), job("meanwhile"));
+    let (mut publishing, next) = (job("published"), job("second"));
     publishing["Tasks"][0]["Publisher"] = json!({
         "Type": "s3",
         "Params": { "Bucket": BUCKET, "Key": "{executionID}", "Endpoint": server.endpoint() },
@@ -144,7 +145,7 @@ async fn a_publisher_that_hangs_keeps_no_cpu_from_other_jobs() {
         other => Err(other.to_string()),
     })
     .await;
-    assert_eq!(cluster.run_one(&next).await.run_output.stdout, "meanwhile\n");
+    assert_eq!(cluster.run_one(&next).await.run_output.stdout, "second\n");
     let first = cluster.execution(publishing).await;
     assert_eq!(first.compute_state.state_type, ComputeState::BidAccepted);
     assert_eq!(
@@ -154,12 +155,38 @@ async fn a_publisher_that_hangs_keeps_no_cpu_from_other_jobs() {
     // The orchestrator knows it after a restart too.
     cluster.orchestrator.kill();
     cluster.orchestrator.restart().await;
-    assert_eq!(cluster.run_one(&next).await.run_output.stdout, "meanwhile\n");
+    assert_eq!(cluster.run_one(&next).await.run_output.stdout, "second\n");
     cluster.agents[0].kill();
     cluster.agents[0].restart().await;
     cluster.wait_for_job(publishing, JobStateType::Completed).await;
-    assert_eq!(cluster.execution(publishing).await.id, first.id);
+    let last = cluster.execution(publishing).await;
+    assert_eq!((last.id, last.revision), (first.id, first.revision + 1));
     assert!(server.object(&first.id.to_string()).is_file());
+}
+
+/// `http-api.md`, "States and transitions": the end of the process is no event.
+#[tokio::test]
+async fn a_run_that_leaves_results_has_the_six_transitions_too() {
+    let server = S3Server::start().await;
+    let Some(cluster) = ClusterSpec::new().agent(s3_agent(&server.endpoint())).start().await else {
+        return;
+    };
+    let s3 = json!({
+        "Type": "s3",
+        "Params": { "Bucket": BUCKET, "Key": "{executionID}", "Endpoint": server.endpoint() },
+    });
+    for publisher in [json!({ "Type": "" }), json!({ "Type": "local" }), s3] {
+        let execution = cluster.run_one(&job_with_results(&cluster, &publisher)).await;
+        let query = HistoryQuery {
+            execution_id: Some(execution.id.to_string()),
+            ..HistoryQuery::default()
+        };
+        let events = cluster.history(execution.job_id, &query).await;
+        assert_eq!(transitions(&events), SIX_TRANSITIONS, "{publisher}: {events:?}");
+        let revisions: Vec<_> = events.iter().map(|event| event.new_revision).collect();
+        assert_eq!(revisions, [1, 2, 3, 4, 5, 6], "{publisher}");
+        assert_eq!(execution.revision, 6, "{publisher}");
+    }
 }
 
 /// The node's credentials are wrong.

@@ -84,7 +84,7 @@ async fn the_quick_start_works() {
     };
     if !rustix::process::geteuid().is_root() {
         assert!(std::env::var_os("CI").is_none(), "network namespaces need root");
-        return eprintln!("skipped: a network of its own needs root");
+        return eprintln!("skipped: a network namespace needs root");
     }
     let image = image::ensure(&engine).await.expect("the task image");
     let lines = lines();

@@ -82,7 +82,7 @@ async fn a_container_that_was_killed_without_a_reboot_is_its_tasks_failure() {
     cluster.agents[0].restart().await;
     cluster.wait_for_job(id, JobStateType::Failed).await;
     let execution = cluster.execution(id).await;
-    assert_eq!(execution.compute_state.message, "exit code 137");
+    assert_eq!(execution.compute_state.message, "exit code 137 (SIGKILL)");
 }
 
 /// Submits the job with one attempt, and waits until it runs.

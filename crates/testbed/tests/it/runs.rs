@@ -8,9 +8,9 @@ use serde_json::json;
 use testbed::harness::{Cluster, batch, eventually};
 
 /// `http-api.md`, "States and transitions".
-const SIX_TRANSITIONS: [(u8, u8); 6] = [(1, 1), (1, 2), (2, 3), (3, 3), (3, 5), (5, 7)];
+pub(crate) const SIX_TRANSITIONS: [(u8, u8); 6] = [(1, 1), (1, 2), (2, 3), (3, 3), (3, 5), (5, 7)];
 
-fn transitions(events: &[HistoryEvent]) -> Vec<(u8, u8)> {
+pub(crate) fn transitions(events: &[HistoryEvent]) -> Vec<(u8, u8)> {
     events
         .iter()
         .filter_map(|event| event.execution_state)

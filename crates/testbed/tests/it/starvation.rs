@@ -40,7 +40,8 @@ async fn a_large_job_starts_while_small_ones_keep_the_node_busy() {
     cluster.wait_for_job(large, JobStateType::Completed).await;
 
     let history = cluster.history(large, &HistoryQuery::default()).await;
-    let reserved = format!("{} is reserved for it", node.short());
+    let name = cluster.client().describe_node(node).await.expect("its record").name;
+    let reserved = format!("{name} is reserved for it");
     let said = history.iter().any(|event| event.comment.contains(&reserved));
     assert!(said, "{history:?}");
     for job in small {

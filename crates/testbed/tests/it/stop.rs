@@ -21,7 +21,7 @@ async fn a_start_that_the_engine_does_not_answer_can_be_stopped() {
         _ => Ok(()),
     })
     .await;
-    cluster.client().stop_job(id, "nobody waits for it").await.unwrap();
+    cluster.client().stop_job(id, "no one waits for it").await.unwrap();
     cluster.wait_for_job(id, JobStateType::Stopped).await;
     cluster.no_container_left().await;
 }

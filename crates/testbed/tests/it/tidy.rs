@@ -84,7 +84,7 @@ fn every_file_says_first_what_it_is() {
 }
 
 #[test]
-fn a_module_lies_beside_its_folder() {
+fn a_module_lies_next_to_its_folder() {
     let broken: Vec<_> = files(&root(), "rs")
         .iter()
         .map(|source| source.path.clone())
@@ -122,6 +122,21 @@ fn the_scheduler_is_pure() {
         .map(|source| source.path.clone())
         .collect();
     assert_none("the scheduler does without the standard library", &broken);
+}
+
+#[test]
+fn one_module_of_the_agent_talks_to_the_docker_engine() {
+    let root = root();
+    let agent = files(&root.join("crates/compute-agent/src"), "rs");
+    // bollard's client, however it is imported, and the way to reach any Engine.
+    let words = ["bollard::Docker", "use bollard::{", "connect_with_", "hyper::client"];
+    let broken: Vec<_> = agent
+        .iter()
+        .filter(|source| source.path != "runtime/docker/engine/transport.rs")
+        .filter(|source| words.iter().any(|word| source.text.contains(word)))
+        .map(|source| source.path.clone())
+        .collect();
+    assert_none("requests to the Engine are made by runtime/docker/engine alone", &broken);
 }
 
 #[test]
@@ -178,4 +193,140 @@ fn no_test_lies_where_cargo_looks_for_none() {
         }
     }
     assert_none("tests are in targets that are tested; see Cargo.toml", &broken);
+}
+
+/// A rule that placed an execution would do so while others with a better rank wait.
+#[test]
+fn only_placement_occupies_nodes() {
+    let callers: Vec<_> = files(&root().join("crates/scheduler/src"), "rs")
+        .iter()
+        .filter(|source| source.text.replace("fn occupy(", "").contains("occupy("))
+        .map(|source| source.path.clone())
+        .collect();
+    assert_eq!(callers, ["settle/placement.rs"], "`executions::occupy` has one caller");
+}
+
+/// Where output of Debug is right: lists of variants' names, and causes that are logged and never
+/// sent.
+const DEBUG_IS_RIGHT: [&str; 6] = [
+    "/openapi/finish.rs",
+    "/openapi/golden.rs",
+    // A code is its variant's name.
+    "jobctl/src/exit.rs",
+    "orchestrator/src/spans.rs",
+    "/jobs.rs",
+    "/protocol.rs",
+];
+
+/// Crates whose texts people read.
+const SPEAKING: [&str; 11] = [
+    "agent-core",
+    "api-client",
+    "api-types",
+    "compute-agent",
+    "control-plane",
+    "daemon",
+    "demo",
+    "jobctl",
+    "oidc",
+    "orchestrator",
+    "scheduler",
+];
+
+/// A user reads no output of Rust's Debug; logs and panics may have it.
+#[test]
+fn no_text_for_people_is_output_of_debug() {
+    let mut broken = Vec::new();
+    for crate_name in SPEAKING {
+        for source in files(&root().join("crates").join(crate_name).join("src"), "rs") {
+            let path = format!("{crate_name}/src/{}", source.path);
+            let is_test = path.ends_with("tests.rs")
+                || ["/tests/", "/contract/"].iter().any(|folder| path.contains(folder));
+            if is_test || DEBUG_IS_RIGHT.iter().any(|end| path.ends_with(end)) {
+                continue;
+            }
+            // Tests lie at the end of a file.
+            let text = source.text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            for statement in statements(text).filter(|statement| has_debug(statement)) {
+                broken.push(format!("{path}: {}", statement.trim()));
+            }
+        }
+    }
+    assert_none("texts for people name things in words, not with {:?}", &broken);
+}
+
+/// Statements that make texts for people: calls of `format!`, and attributes of errors.
+fn statements(text: &str) -> impl Iterator<Item = &str> {
+    ["format!(", "#[error("].into_iter().flat_map(move |word| {
+        let texts = text.match_indices(word).filter(|(at, _)| {
+            let is_transparent = |rest: &str| rest.starts_with("#[error(transparent");
+            text.get(*at..).is_some_and(|rest| !is_transparent(rest))
+        });
+        texts.map(move |(at, _)| {
+            let rest = text.get(at..).unwrap_or_default();
+            // The end of the literal: a brace of an argument in it ends nothing.
+            let quote = rest.find('"').unwrap_or_default();
+            let literal = rest.get(quote + 1..).unwrap_or_default();
+            let ends = [literal.find("\","), literal.find("\")")];
+            let end = ends.into_iter().flatten().min().unwrap_or(0);
+            rest.get(..quote + 1 + end).unwrap_or(rest)
+        })
+    })
+}
+
+/// A constant is a duration, of which Debug makes `10s`.
+fn has_debug(statement: &str) -> bool {
+    let is_constant = |name: &str| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    statement.contains(":#?}")
+        || statement
+            .split('{')
+            .filter_map(|part| part.split_once(":?}"))
+            .any(|(name, _)| name.is_empty() || !is_constant(name))
+}
+
+/// Occurrences of an overused word per 100,000 lines of code and documents.
+const MAX_PER_100_000_LINES: usize = 10;
+
+/// Words that make a text read like a translation; words of one row count together. They are put
+/// together here, so that this file does not count.
+const OVERUSED: [&[&str]; 5] = [
+    &["be+side", "be+sides"],
+    &["mean+while"],
+    &["no+body", "some+body", "any+body"],
+    &["at on+ce"],
+    &["of its o+wn"],
+];
+
+/// How often the phrase occurs in the line, as whole words.
+fn occurrences(line: &str, phrase: &str) -> usize {
+    let is_word = |letter: Option<char>| letter.is_some_and(|it| it.is_alphanumeric() || it == '_');
+    line.match_indices(phrase)
+        .filter(|(start, _)| !is_word(line[..*start].chars().next_back()))
+        .filter(|(start, _)| !is_word(line[start + phrase.len()..].chars().next()))
+        .count()
+}
+
+#[test]
+fn overused_words_are_rare() {
+    let root = root();
+    let phrases = OVERUSED.map(|row| row.iter().map(|it| it.replace('+', "")).collect::<Vec<_>>());
+    let mut lines = 0;
+    let mut places = [const { Vec::new() }; OVERUSED.len()];
+    for extension in ["rs", "md", "js", "html", "css", "sh", "toml", "yml", "yaml"] {
+        for source in files(&root, extension) {
+            for (number, line) in (1..).zip(source.text.lines()) {
+                lines += 1;
+                let line = line.to_lowercase();
+                for (row, places) in phrases.iter().zip(&mut places) {
+                    let count: usize = row.iter().map(|phrase| occurrences(&line, phrase)).sum();
+                    places.extend((0..count).map(|_| format!("{}:{number}", source.path)));
+                }
+            }
+        }
+    }
+    let most = lines * MAX_PER_100_000_LINES / 100_000;
+    for (row, places) in phrases.iter().zip(&places) {
+        let rule = format!("{} at most {most} times in {lines} lines", row.join(", "));
+        assert_none(&rule, if places.len() > most { places } else { &[] });
+    }
 }

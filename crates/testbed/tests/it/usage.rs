@@ -1,9 +1,11 @@
-//! What executions use: live while somebody reads it, and in the record afterwards.
+//! What executions use: live while a client reads it, and in the record afterwards.
 
 use std::process::Output;
+use std::time::Duration;
 
 use api_client::UsageQuery;
 use api_types::JobId;
+use api_types::curve::UsageCurve;
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
 use api_types::usage::Usage;
@@ -15,7 +17,10 @@ const MIB: u64 = 1 << 20;
 
 /// Keeps half a core busy, which is what it asks for, and holds this many megabytes.
 fn burning(image: &str, megabytes: &str, seconds: &str) -> serde_json::Value {
-    let mut job = batch(image, &["memory", megabytes, seconds]);
+    with_resources(batch(image, &["memory", megabytes, seconds]))
+}
+
+fn with_resources(mut job: serde_json::Value) -> serde_json::Value {
     job["Tasks"][0]["ResourcesConfig"] = json!({ "CPU": "500m", "Memory": "128MB" });
     job
 }
@@ -110,4 +115,74 @@ async fn the_executions_that_use_most_come_first() {
     let described = jobctl(&cluster, &["describe", &execution.id.to_string()]).await;
     let text = String::from_utf8(described.stdout).unwrap();
     assert!(text.contains("Used:") && text.contains("of CPU"), "{text}");
+}
+
+/// What a curve says was used, in seconds of one core.
+fn core_seconds(curve: &UsageCurve) -> f64 {
+    let covered = |at: usize| {
+        let begin = u64::from(curve.step) * at as u64;
+        let rest = curve.end_time.since(curve.begin_time) - Duration::from_secs(begin);
+        rest.min(Duration::from_secs(curve.step.into())).as_secs_f64()
+    };
+    curve.cpu.iter().enumerate().map(|(at, cores)| f64::from(*cores) * covered(at)).sum()
+}
+
+/// A loaded machine gives it less than it asks for, so the curve is compared with the counter.
+#[tokio::test]
+async fn the_curve_of_an_execution_outlives_both_daemons_and_its_node() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let job = cluster.submit(&with_resources(batch(&cluster.image, &["work", "48", "30"]))).await;
+    let id = cluster.execution(job).await.id;
+    live(&cluster, job, |found| found.usage.is_some_and(|usage| usage.cpu_seconds > 1.0)).await;
+    let client = cluster.client().clone();
+    let drawn = async || {
+        eventually("a curve", async || {
+            let found = client.execution_usage(id).await.map_err(|error| error.to_string())?;
+            match (&found.usage, &found.curve) {
+                (Some(usage), Some(curve)) if found.answered => Ok((*usage, curve.clone())),
+                _ => Err(format!("{found:?}")),
+            }
+        })
+        .await
+    };
+    let is_right = |usage: Usage, curve: &UsageCurve| {
+        let total = core_seconds(curve);
+        // What was used before the first sample, and since the last one, is in no point.
+        assert!((total - usage.cpu_seconds).abs() < 0.1 * usage.cpu_seconds + 0.5, "{curve:?}");
+        let most = curve.memory.iter().max().copied().unwrap_or_default();
+        assert!((43 * MIB..=54 * MIB).contains(&most), "{curve:?}");
+    };
+    cluster.agents[0].kill();
+    cluster.agents[0].restart().await;
+    cluster.orchestrator.kill();
+    cluster.orchestrator.restart().await;
+    let (usage, curve) = drawn().await;
+    is_right(usage, &curve);
+    let together = client.job_usage(job, true).await.expect("the usage of the job");
+    assert_eq!((together.nodes, together.answered, together.executions.len()), (1, 1, 1));
+
+    cluster.wait_for_job(job, JobStateType::Completed).await;
+    let (usage, ended) = drawn().await;
+    assert!(ended.begin_time == curve.begin_time && ended.end_time > curve.end_time);
+    is_right(usage, &ended);
+    cluster.agents[0].kill();
+    cluster.orchestrator.kill();
+    cluster.orchestrator.restart().await;
+    let (_, kept) = drawn().await;
+    assert_eq!(kept, ended);
+}
+
+#[tokio::test]
+async fn a_node_draws_what_its_executions_use_and_hold() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let job = cluster.submit(&burning(&cluster.image, "48", "60")).await;
+    let node = cluster.execution(job).await.node_id;
+    let is_drawn = async || {
+        let found = cluster.client().node_usage(node).await.map_err(|error| error.to_string())?;
+        let Some(hour) = &found.hour else { return Err(format!("{found:?}")) };
+        let holds = hour.allocated_cpu.iter().any(|cores| (0.49..0.51).contains(cores));
+        let uses = hour.used.memory.iter().any(|bytes| *bytes >= 43 * MIB);
+        if holds && uses { Ok(()) } else { Err(format!("{hour:?}")) }
+    };
+    eventually("the node's curve", is_drawn).await;
 }

@@ -66,7 +66,7 @@ async fn a_token_opens_the_page_that_was_asked_for_and_stays_nowhere() {
         enter(browser, &wrong).await;
         browser.wait_for_text("The token was refused").await;
         assert_eq!(browser.value("document.querySelector('#token').value").await, json!(""));
-        // Nobody asks again and again for what was refused.
+        // The pages do not ask again and again for what was refused.
         let requests = browser.value(REQUESTS).await.as_u64().expect("a number");
         assert!(requests <= 6, "{requests} requests");
 

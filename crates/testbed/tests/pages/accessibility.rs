@@ -73,6 +73,8 @@ async fn populated() -> (Cluster, Vec<(&'static str, String)>) {
         ("nodes", "/nodes".to_owned()),
         ("node", format!("/nodes/{node}")),
         ("events", "/events".to_owned()),
+        ("reference", "/reference".to_owned()),
+        ("operation", "/reference/createJob".to_owned()),
         ("waiting", format!("/jobs/{waits}")),
         ("executions", format!("/jobs/{done}")),
         ("unknown-job", "/jobs/j-00000000".to_owned()),

@@ -286,11 +286,12 @@ async fn the_audit_log_is_read_narrowed_and_verified() {
         browser.wait_for("two pages", &rows(200)).await;
         browser.wait_for_text("Verified: 200 records").await;
         // What is new is counted above rows that stay.
-        protected.cluster.submit(&named("new")).await;
+        let namespace = api_types::access::PutNamespace::default();
+        client.put_namespace("new", &namespace).await.expect("a namespace");
         browser.wait_for_text("1 new").await;
         assert_eq!(browser.value(top).await, first);
         browser.click("1 new").await;
-        browser.wait_for_text("createJob").await;
+        browser.wait_for_text("putNamespace").await;
         let field =
             browser.client.find(Locator::Css("[aria-label=Operation]")).await.expect("a filter");
         field.send_keys("createToken").await.expect("type");

@@ -1,4 +1,4 @@
-//! A browser of its own for each test: chromedriver in its own process group, and a session that is
+//! A separate browser for each test: chromedriver in its own process group, and a session that is
 //! deleted however the test ends.
 
 use std::fmt::Write as _;
@@ -27,8 +27,8 @@ const LISTENS: &str = "was started successfully on port ";
 /// How long chromedriver may take to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
-/// What it prints before it ends because somebody else has its port: it takes a free one for IPv6, and
-/// then the same for IPv4.
+/// What it prints before it ends because another process has its port: it takes a free one for
+/// IPv6, and then the same for IPv4.
 const PORT_TAKEN: &str = "port not available";
 
 /// How often it is started anew for that.

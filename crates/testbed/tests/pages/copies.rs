@@ -66,12 +66,12 @@ async fn copied_lines_submit_a_job_and_read_all_about_it() {
         published["Tasks"][0]["Publisher"] = json!({ "Type": "local" });
         let execution = cluster.run_one(&published).await;
         let id = execution.job_id;
-        let in_text = |printed: &str| assert!(printed.contains(&execution.id.short()), "{printed}");
+        let in_text = |printed: &str| assert!(printed.contains("[0]"), "{printed}");
 
         browser.visit(&format!("/jobs/{id}")).await;
-        browser.wait_for_text("Last changed first").await;
-        for order in ["created", "state"] {
-            choose(browser, "Order", order).await;
+        browser.wait_for_text("Failed only").await;
+        for column in ["State", "Changed"] {
+            browser.click(column).await;
             let read = terminal.json(&copied(browser, "curl", "the executions").await).await;
             assert_eq!(read["Executions"][0]["ID"], json!(execution.id));
             in_text(&terminal.run(&copied(browser, "jobctl", "the executions").await).await);
@@ -193,9 +193,9 @@ async fn copied_lines_stop_jobs_and_say_why_they_wait() {
         for program in PROGRAMS {
             let id = waits(&cluster, "one").await;
             browser.visit(&format!("/jobs/{id}")).await;
-            browser.wait_for_text("Waits for room").await;
+            browser.wait_for_text("No node matches").await;
             let line = copied(browser, program, "why this job waits").await;
-            assert!(terminal.run(&line).await.contains("label zone"), "{line}");
+            assert!(terminal.run(&line).await.contains("zone"), "{line}");
             let line = declined(browser, "Stop…", program, "Stop the job").await;
             assert_eq!(cluster.wait_for_job(id, JobStateType::Queued).await.id, id);
             terminal.run(&line).await;
@@ -221,7 +221,8 @@ async fn copied_lines_stop_jobs_and_say_why_they_wait() {
 
 #[tokio::test]
 async fn copied_lines_read_figures_nodes_and_events() {
-    let agent = AgentSpec::new().engines("noop").label("zone", "a").label("hostname", "worker");
+    let agent =
+        AgentSpec::new().engines("noop").label("zone", "a").setting("COMPUTE_AGENT_NAME", "worker");
     let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
     let id = cluster.agents[0].node_id();
     let terminal = Terminal::new();
@@ -328,7 +329,7 @@ async fn copied_lines_manage_nodes() {
     .await;
 }
 
-/// Forgetting a node whose executions are not given up yet takes them from it at once.
+/// Forgetting a node whose executions are not given up yet takes them from it immediately.
 #[tokio::test]
 async fn copied_lines_forget_a_silent_node_that_ran_something() {
     let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", "3").agent(AgentSpec::new());

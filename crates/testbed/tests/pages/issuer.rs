@@ -50,7 +50,7 @@ async fn signs_in_and_comes_back(spec: ClusterSpec) {
         assert_eq!(browser.value("document.cookie").await, json!(""));
         sign_out(browser).await;
 
-        // Somebody without a role learns so, on the page that signs in.
+        // A person without a role learns so, on the page that signs in.
         browser.click(&link(&provider)).await;
         choose(browser, "eve").await;
         asks_for_a_token(browser).await;

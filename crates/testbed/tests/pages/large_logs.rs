@@ -27,7 +27,7 @@ const STRAY_TASKS: usize = 5;
 /// Lines that the page reads.
 const TAIL: &str = "20000";
 
-/// Lines that the document may hold at once.
+/// Lines that the document may hold.
 const MOST_ROWS: u64 = 300;
 
 /// Scrolls through the log, one place a frame; returns the most rows that were drawn at any place,

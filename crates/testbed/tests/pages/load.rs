@@ -18,7 +18,7 @@ const RATE_VARIABLE: &str = "UI_SCALE_RATE";
 /// Executions of each job of the load.
 const COUNT: u32 = 1000;
 
-/// Jobs of the load that are under way at once: the nodes never wait for one.
+/// Jobs of the load in flight: the nodes never wait for one.
 const AT_ONCE: u64 = 8;
 
 /// Interval between checks whether jobs have ended: a fraction of what those under way take.
@@ -141,7 +141,7 @@ async fn watch(cluster: &Cluster, browser: &Browser) {
     assert!(clicked.elapsed() < ANSWERS_WITHIN, "after {:?}", clicked.elapsed());
 }
 
-/// A page that nobody sees asks for nothing.
+/// A hidden page asks for nothing.
 async fn hide(cluster: &Cluster, browser: &Browser) {
     browser.client.minimize_window().await.expect("minimise");
     browser.wait_for("it is hidden", "document.hidden").await;

@@ -7,7 +7,7 @@ use super::browser::in_browser;
 
 #[tokio::test]
 async fn a_node_is_cordoned_only_after_its_name_was_confirmed() {
-    let agent = AgentSpec::new().engines("noop").label("hostname", "worker-7");
+    let agent = AgentSpec::new().engines("noop").setting("COMPUTE_AGENT_NAME", "worker-7");
     let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
     let id = cluster.agents[0].node_id();
     let eligibility =

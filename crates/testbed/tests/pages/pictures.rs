@@ -43,7 +43,8 @@ fn with_resources(mut job: Value, resources: Value) -> Value {
 /// A cluster of two nodes with jobs in every state, and the pages about them.
 async fn busy() -> Option<(Cluster, Vec<(&'static str, String)>)> {
     let node = |name: &str, zone: &str| {
-        AgentSpec::new().cpu("4").memory("8GB").label("hostname", name).label("zone", zone)
+        let spec = AgentSpec::new().cpu("4").memory("8GB").label("zone", zone);
+        spec.setting("COMPUTE_AGENT_NAME", name)
     };
     let nodes =
         ClusterSpec::new().agent(node("worker-1", "north")).agent(node("worker-2", "south"));
@@ -89,6 +90,8 @@ async fn busy() -> Option<(Cluster, Vec<(&'static str, String)>)> {
         ("nodes", "/nodes".to_owned()),
         ("node", format!("/nodes/{node}")),
         ("events", "/events".to_owned()),
+        ("reference", "/reference".to_owned()),
+        ("operation", "/reference/createJob".to_owned()),
     ];
     Some((cluster, pages))
 }

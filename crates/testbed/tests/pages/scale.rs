@@ -16,7 +16,7 @@ use super::named;
 const JOBS_VARIABLE: &str = "UI_SCALE_JOBS";
 const USUAL_JOBS: usize = 3000;
 
-/// Submissions at once.
+/// Concurrent submissions.
 const AT_ONCE: usize = 32;
 
 /// What the pages are made for, on a machine that does nothing else.

@@ -39,7 +39,7 @@ async fn a_session_ends_after_12_hours_and_the_page_keeps_its_url_and_draft() {
         }
         browser.wait_for_text("Your session has ended: it lasts 12 hours").await;
         assert_eq!(browser.value("location.pathname").await, json!("/submit"));
-        assert_eq!(browser.value(text).await, json!(null), "the draft is shown to nobody");
+        assert_eq!(browser.value(text).await, json!(null), "the draft is shown to no one");
         // The token itself is as good as before.
         sign_in(browser, &guarded.admin).await;
         browser.wait_for("the draft is back", &format!("{text} === {}", json!(DRAFT))).await;

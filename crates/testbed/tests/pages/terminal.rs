@@ -53,7 +53,7 @@ pub(super) async fn copied(browser: &Browser, program: &str, what: &str) -> Stri
     }
 }
 
-/// A shell with a home of its own.
+/// A shell with a separate home.
 pub(super) struct Terminal {
     home: TempDir,
     variables: Vec<(&'static str, String)>,
@@ -73,13 +73,14 @@ impl Terminal {
         let (token_file, config) = (home.join("token"), home.join("config.yaml"));
         std::fs::write(&token_file, token).expect("write the token");
         let context = json!({ "current": "it", "contexts": { "it": {
-            "url": "https://127.0.0.1:1", "ca": ca.display().to_string(),
+            "url": "https://127.0.0.1:1",
         } } });
         std::fs::write(&config, context.to_string()).expect("write the configuration");
         terminal.variables = vec![
             ("TOKEN", token.to_owned()),
             ("CURL_CA_BUNDLE", ca.display().to_string()),
             ("JOBCTL_TOKEN_FILE", token_file.display().to_string()),
+            ("JOBCTL_CA", ca.display().to_string()),
             ("JOBCTL_CONFIG", config.display().to_string()),
         ];
         terminal

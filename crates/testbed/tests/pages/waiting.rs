@@ -9,6 +9,8 @@ use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
 use super::browser::{Browser, in_browser, in_window};
 use super::named;
 
+const NODE: &str = "worker-1";
+
 /// An image of a registry that does not exist.
 const NO_IMAGE: &str = "127.0.0.1:9/nothing/here:1";
 
@@ -50,11 +52,11 @@ async fn without_a_node_the_page_shows_how_one_joins_and_goes_on_when_it_has() {
     let base_url = cluster.orchestrator.base_url().to_owned();
     in_window(&base_url, 1280, 900, async |browser| {
         let joins = format!("COMPUTE_AGENT_ORCHESTRATOR={base_url}");
-        one_click(browser, "patient", &["Waits for a node to join", &joins]).await;
+        one_click(browser, "patient", &["No node has joined", &joins]).await;
         cluster.add_agent(&AgentSpec::new().engines("noop")).await;
         let completed = "document.querySelector('.title .state')?.innerText === 'Completed'";
         browser.wait_for("the job is completed on the page", completed).await;
-        assert!(!browser.text().await.contains("Waits for"));
+        assert!(!browser.text().await.contains("No node has joined"));
         browser.assert_no_fault("waiting").await;
     })
     .await;
@@ -72,13 +74,14 @@ async fn constraints_and_room_are_told_apart_by_group_of_nodes() {
         cluster.wait_for_job(id, JobStateType::Queued).await;
     }
     in_browser(&cluster, async |browser| {
-        let reasons = ["Waits for room", "no job is ahead", "not enough CPU", "label zone"];
+        let reasons = ["64 cores are asked for, it has 1", "its zone is b"];
         one_click(browser, "choosy", &reasons).await;
         // Each reason leads to its node.
         let links = "[...document.querySelectorAll('[aria-label=\"Nodes by reason\"] a')].length";
         assert_eq!(browser.value(links).await, json!(2));
-        let never = "no node that has joined can ever take it";
-        one_click(browser, "astronaut", &["label zone", never]).await;
+        let never = "No node that has joined can ever take it";
+        let title = "No node matches: needs zone=mars; their zone is a, b";
+        one_click(browser, "astronaut", &[title, never]).await;
         browser.assert_no_fault("constraints").await;
     })
     .await;
@@ -88,7 +91,7 @@ async fn constraints_and_room_are_told_apart_by_group_of_nodes() {
 async fn a_node_that_is_full_or_reserved_is_named() {
     let spec = ClusterSpec::new()
         .setting("ORCHESTRATOR_STARVATION_SECONDS", "1")
-        .agent(AgentSpec::new().cpu("1"));
+        .agent(AgentSpec::new().cpu("1").setting("COMPUTE_AGENT_NAME", NODE));
     let Some(cluster) = spec.start().await else { return };
     let sleep = batch(&cluster.image, &["sleep", "600"]);
     let small = cluster.submit(&with_cpu(sleep.clone(), "small", "0.5")).await;
@@ -98,10 +101,10 @@ async fn a_node_that_is_full_or_reserved_is_named() {
     reserved_for_work(&cluster).await;
     let late = cluster.submit(&with_cpu(sleep, "late", "0.5")).await;
     cluster.wait_for_job(late, JobStateType::Queued).await;
-    let node = cluster.agents[0].node_id().short();
     in_browser(&cluster, async |browser| {
-        let kept = format!("node {node} is kept free for it");
-        one_click(browser, "large", &["not enough CPU (in use)", &kept]).await;
+        let kept = format!("node {NODE} is kept free for it");
+        let room = "Waits for room: it is the first in its queue";
+        one_click(browser, "large", &[room, "1 core is asked for", &kept]).await;
         one_click(browser, "late", &["reserved for work that has waited for longer"]).await;
         browser.assert_no_fault("reserved").await;
     })
@@ -127,7 +130,7 @@ async fn a_node_that_backs_off_is_named_with_its_reason() {
     job["Name"] = json!("healthy");
     cluster.submit(&job).await;
     in_browser(&cluster, async |browser| {
-        one_click(browser, "healthy", &["Waits for room", "backing off"]).await;
+        one_click(browser, "healthy", &["1 node is backing off after failures"]).await;
         // One more click says why.
         let link = "document.querySelector('[aria-label=\"Nodes by reason\"] a').click() ?? true";
         assert_eq!(browser.value(link).await, json!(true));
@@ -140,7 +143,8 @@ async fn a_node_that_backs_off_is_named_with_its_reason() {
 
 #[tokio::test]
 async fn a_silent_node_is_named_to_what_waits_and_to_what_ran_there() {
-    let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", "3").agent(AgentSpec::new());
+    let agent = AgentSpec::new().setting("COMPUTE_AGENT_NAME", NODE);
+    let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", "3").agent(agent);
     let Some(mut cluster) = spec.start().await else { return };
     let mut ran = batch(&cluster.image, &["sleep", "600"]);
     ran["Name"] = json!("ran there");
@@ -151,15 +155,14 @@ async fn a_silent_node_is_named_to_what_waits_and_to_what_ran_there() {
     let mut waits = batch(&cluster.image, &["echo"]);
     waits["Name"] = json!("waits");
     let waits = cluster.submit(&waits).await;
-    let node = cluster.agents[0].node_id().short();
     eventually("the node is silent", async || {
         let job = cluster.client().describe_job(waits).await.expect("the job");
         if job.state.message.contains("disconnected") { Ok(()) } else { Err(job.state.message) }
     })
     .await;
     in_browser(&cluster, async |browser| {
-        one_click(browser, "waits", &["Waits for room", "disconnected", &node]).await;
-        one_click(browser, "ran there", &[&node, "has been silent since"]).await;
+        one_click(browser, "waits", &["1 node is disconnected", NODE]).await;
+        one_click(browser, "ran there", &[NODE, "has been silent since"]).await;
         browser.assert_no_fault("silence").await;
     })
     .await;
@@ -178,7 +181,7 @@ async fn an_image_that_cannot_be_had_is_named_with_the_next_try() {
     })
     .await;
     in_browser(&cluster, async |browser| {
-        one_click(browser, "imageless", &[NO_IMAGE, "failed"]).await;
+        one_click(browser, "imageless", &[NO_IMAGE, "so far"]).await;
         browser.assert_no_fault("image").await;
     })
     .await;

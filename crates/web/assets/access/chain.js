@@ -4,10 +4,25 @@
 
 /** What the hash of a record covers, as docs/api.md has it. @param {AuditRecord} record */
 export function sealedText(record) {
-  const { Sequence, Count, Time, User, TokenID, Address, Operation, Object, RequestID, Outcome, Previous } =
-    record;
+  const {
+    Chain,
+    Sequence,
+    Count,
+    Time,
+    User,
+    TokenID,
+    Address,
+    Operation,
+    Object,
+    RequestID,
+    Outcome,
+    Previous,
+  } = record;
   const texts = [Time, User, TokenID, Address, Operation, Object, RequestID, Outcome, Previous];
-  return [Sequence, Count, ...texts.map((text) => JSON.stringify(text))].map((line) => `${line}\n`).join("");
+  // Records of changes are sealed as they were when there was one chain.
+  const chain = Chain === "changes" ? [] : [Chain];
+  return [...chain, Sequence, Count, ...texts.map((text) => JSON.stringify(text))].map((line) => `${line}\n`)
+    .join("");
 }
 
 /** @param {AuditRecord} record */

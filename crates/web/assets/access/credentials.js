@@ -66,7 +66,7 @@ export async function putCredential(before, namespaces, refresh) {
   const user = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
   const secret = secretInput();
   const userField = field("Login", "User name", user);
-  const secretField = field("", "Password or token", secret, "Nobody can read it here again.");
+  const secretField = field("", "Password or token", secret, "It cannot be read here again.");
   const bucketField = field("Buckets", "Only these buckets", buckets, "One on each line");
   const adapt = () => {
     const words = TYPES[type.value];

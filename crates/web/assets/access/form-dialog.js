@@ -61,7 +61,7 @@ export async function formDialog({ title, body, copies, confirm, send }) {
 
 let fields = 0;
 
-/** A field that problems with this path stand beside. @param {string} path @param {string} name @param {HTMLElement} input @param {string | HTMLElement} [hint] */
+/** A field that shows problems with this path. @param {string} path @param {string} name @param {HTMLElement} input @param {string | HTMLElement} [hint] */
 export function field(path, name, input, hint) {
   const id = `field-${fields += 1}`;
   input.id = id;

@@ -9,7 +9,7 @@ import { rewriteQuery } from "../router.js";
 const METHODS = "/api/v1/auth/methods";
 const LOGIN = "/api/v1/auth/login";
 
-/** The parameter with which the service says why nobody is signed in. */
+/** The parameter with which the service says why the sign-in failed. */
 const PROBLEM = "sign_in_problem";
 
 /** A sentence for each word of the service. @type {Record<string, string>} */

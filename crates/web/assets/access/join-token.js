@@ -97,7 +97,7 @@ function secret(text) {
       "p",
       null,
       h("strong", null, "It is shown this once."),
-      " The agent needs it only to join; then it has a key and a certificate of its own.",
+      " The agent needs it only to join; then it has its own key and certificate.",
     ),
     command(text, "the token"),
     h("p", null, "Start an agent on the machine that joins:"),

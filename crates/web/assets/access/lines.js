@@ -7,12 +7,15 @@ import { quoted } from "../format.js";
 
 /** @typedef {{ Name: string, Role: string, Namespaces: string[], TTLSeconds: number }} NewToken */
 
-/** The kinds of things that a namespace permits, and the words of each. @type {[keyof Permissions, string[]][]} */
+/** @typedef {Exclude<keyof Permissions, "Capabilities">} Kind */
+
+/** The kinds of things that a namespace permits, and the words of each, if they are known. @type {[Kind, string[]][]} */
 export const KINDS = [
   ["Engines", ["docker", "wasm"]],
   ["Networks", ["None", "Full", "HTTP"]],
   ["Sources", ["inline", "urldownload", "localdirectory", "s3", "repoclone", "repoclonelfs", "ipfs"]],
   ["Publishers", ["local", "s3", "ipfs"]],
+  ["Registries", []],
 ];
 
 /** What a join token bounds: the unit that people write, and how many of the API's it has. */
@@ -25,7 +28,7 @@ export const BOUNDS = [
 
 /** Roles of the cluster apply to all namespaces, and name none. @param {string} role */
 export function isOfTheCluster(role) {
-  return role === "operator" || role === "admin";
+  return ["monitor", "operator", "admin"].includes(role);
 }
 
 /** @param {NewToken} token */
@@ -46,6 +49,7 @@ export function namespaceArguments({ Name, Description, Permissions, Nodes }) {
       const words = Permissions[kind];
       return words ? [`--${kind.toLowerCase()}`, words.join(",")] : [];
     }),
+    ...(Permissions.Capabilities === false ? ["--no-capabilities"] : []),
     ...(Nodes ? ["--nodes", Nodes] : []),
   ];
 }
@@ -56,6 +60,7 @@ export function permissionText(permissions) {
     const words = permissions[kind];
     return words ? [`${kind.toLowerCase()}: ${words.join(", ") || "nothing"}`] : [];
   });
+  if (permissions.Capabilities === false) parts.push("no capabilities");
   return parts.join("; ") || "everything";
 }
 
@@ -134,9 +139,10 @@ export function joinTokenArguments({ TTLSeconds, Uses, Labels, NodeID, Bounds })
 }
 
 /** @param {Record<string, string>} filters @param {number} limit */
-export function auditArguments({ user, operation, since }, limit) {
+export function auditArguments({ chain, user, operation, since }, limit) {
   return [
     ...["audit", "list"],
+    ...option("--chain", chain),
     ...option("--user", user),
     ...option("--operation", operation),
     ...option("--since", since),

@@ -150,7 +150,7 @@ export function nameFields(before, namespaces, placeholder) {
   };
 }
 
-/** Where one types what nobody beside the screen should read. */
+/** An input whose text is hidden from people who see the screen. */
 export function secretInput() {
   return h("textarea", { class: "concealed", rows: 2, autocomplete: "off", spellcheck: "false" });
 }

@@ -13,6 +13,7 @@ import { field, formDialog, tick, ticked, ticks } from "./form-dialog.js";
 import { KINDS, namespaceArguments, permissionText } from "./lines.js";
 
 /** @import { Namespace, Permissions } from "../../types.d.ts" */
+/** @import { Kind } from "./lines.js" */
 
 /** @param {() => void} refresh */
 export function namespaceTable(refresh) {
@@ -129,16 +130,18 @@ export async function putNamespace(before, refresh) {
     value: before?.Nodes ?? "",
   });
   const groups = KINDS.map(([kind, words]) => permitted(kind, words, before?.Permissions[kind]));
+  const capabilities = tick("of root in containers", before?.Permissions.Capabilities !== false);
   const asked = () => ({
     Name: name.value.trim(),
     Description: description.value.trim(),
     Nodes: nodes.value.trim(),
-    Permissions: /** @type {Permissions} */ (Object.fromEntries(
-      groups.flatMap(({ kind, read }) => {
+    Permissions: /** @type {Permissions} */ ({
+      ...Object.fromEntries(groups.flatMap(({ kind, read }) => {
         const words = read();
         return words ? [[kind, words]] : [];
-      }),
-    )),
+      })),
+      ...(ticked(capabilities).length ? {} : { Capabilities: false }),
+    }),
   });
   const body = () => {
     const { Name: _, ...body } = asked();
@@ -151,6 +154,7 @@ export async function putNamespace(before, refresh) {
       [field("Description", "Description", description)],
       [field("Nodes", "Only on nodes", nodes, "By labels that operators give, like pool in (a,b)")],
       groups.map((group) => group.element),
+      [ticks("Permissions.Capabilities", "Capabilities", [capabilities])],
     ].flat(),
     copies: copyLines(
       before ? "saving the namespace" : "creating the namespace",
@@ -173,7 +177,7 @@ function missingName() {
   return Object.assign(new Error("a name is missing"), { details: [{ Path: "", Reason: "is required" }] });
 }
 
-/** Everything of a kind, or some words of it. @param {keyof Permissions} kind @param {string[]} words @param {string[]} [chosen] */
+/** Everything of a kind, or some words of it. @param {Kind} kind @param {string[]} words @param {string[]} [chosen] */
 function permitted(kind, words, chosen) {
   const some = h(
     "select",
@@ -182,10 +186,16 @@ function permitted(kind, words, chosen) {
     h("option", { value: "some", selected: chosen !== undefined }, "only these"),
   );
   const all = [...words, ...(chosen ?? []).filter((word) => !words.includes(word))];
+  const typed = h("input", {
+    type: "text",
+    "aria-label": `Permitted ${kind.toLowerCase()}, separated by commas`,
+    spellcheck: "false",
+    value: chosen?.join(", ") ?? "",
+  });
   const boxes = h(
     "div",
     { class: "ticks" },
-    all.map((word) => tick(word, chosen?.includes(word) ?? true, word)),
+    words.length ? all.map((word) => tick(word, chosen?.includes(word) ?? true, word)) : typed,
   );
   const adapt = () => boxes.hidden = !some.value;
   some.addEventListener("change", adapt);
@@ -193,6 +203,7 @@ function permitted(kind, words, chosen) {
   return {
     kind,
     element: ticks(`Permissions.${kind}`, kind, [some, boxes]),
-    read: () => some.value ? ticked(boxes) : undefined,
+    read: () =>
+      !some.value ? undefined : words.length ? ticked(boxes) : typed.value.split(/[\s,]+/).filter(Boolean),
   };
 }

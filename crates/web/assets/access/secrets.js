@@ -38,7 +38,7 @@ export async function putSecret(before, namespaces, refresh) {
     title: before ? `Another value for ${before.Name}` : "Set a secret",
     body: [
       ...named.fields,
-      field("Value", "Value", value, "Taken as it is. Tasks receive it; nobody can read it here again."),
+      field("Value", "Value", value, "Taken as it is. Tasks receive it; it cannot be read here again."),
     ],
     copies: copyLines(
       "setting the secret",

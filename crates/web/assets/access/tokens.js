@@ -6,6 +6,7 @@ import { ask } from "../dialog.js";
 import { actionsHead, h, reconcile, say, tableHead } from "../dom.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyLines, idText } from "../elements/copy.js";
+import { plural } from "../format.js";
 import { command, empty, inOneLine } from "../notes.js";
 import { notify } from "../notice.js";
 import { session } from "../session.js";
@@ -23,6 +24,7 @@ const ROLES = {
   viewer: "Sees what runs, but neither specifications nor output",
   submitter: "Also sees all of a job, submits, stops, and reads logs and results",
   owner: "Also creates and revokes tokens of its namespaces",
+  monitor: "Scrapes metrics, and nothing else; the only tokens that agents accept",
   operator: "Manages nodes, and is a viewer of every namespace",
   admin: "May do everything",
 };
@@ -150,8 +152,9 @@ async function revoke(token, refresh) {
   });
   if (!answer) return;
   try {
-    await change("DELETE", path(["tokens", token.ID]));
-    notify(`${token.Name} is revoked`);
+    const { Descendants } = await change("DELETE", path(["tokens", token.ID]));
+    const made = Descendants?.length ?? 0;
+    notify(`${token.Name} is revoked${made ? `; ${plural(made, "token")} that it made stay valid` : ""}`);
   } catch (error) {
     notify(`${token.Name} was not revoked: ${inOneLine(error)}`, "failed");
   }

@@ -1,4 +1,4 @@
-// A bar that shows how much of a quantity is in use, with the numbers beside it.
+// A bar that shows how much of a quantity is in use, with the numbers next to it.
 
 import { h } from "../dom.js";
 

@@ -1,7 +1,7 @@
 // Shows the lines of a log, only those in sight; heights follow from the width of one monospaced character.
 
 import { h } from "../dom.js";
-import { short } from "../format.js";
+import { visible } from "../format.js";
 import { pieces, plain } from "../job/ansi.js";
 import { clock, millis } from "../time.js";
 
@@ -16,6 +16,8 @@ const LONGEST = 20_000;
 const AT_END_PX = 24;
 // Browsers give up on elements taller than about 33 million pixels; 55,000 lines stay far below.
 const HUES = 8;
+// What a label such as `[1234]` or a short ID takes.
+const LABEL_COLUMNS = 11;
 
 export class LogView {
   wrap = true;
@@ -37,10 +39,10 @@ export class LogView {
   /** How they look, apart from their lines. */
   #look = "";
 
-  /** @param {LogBuffer} buffer @param {(execution: string) => number} hue */
-  constructor(buffer, hue) {
+  /** @param {LogBuffer} buffer @param {(execution: string) => { hue: number, label: string }} source */
+  constructor(buffer, source) {
     this.buffer = buffer;
-    this.hue = hue;
+    this.source = source;
     this.rows = h("div", { class: "log-rows" });
     this.space = h("div", { class: "log-space" }, this.rows);
     this.probe = h("span", { class: "log-probe", "aria-hidden": "true" }, "0".repeat(100));
@@ -79,7 +81,7 @@ export class LogView {
   }
 
   #prefix() {
-    return (this.times ? 13 : 0) + (this.ids ? 11 : 0);
+    return (this.times ? 13 : 0) + (this.ids ? LABEL_COLUMNS : 0);
   }
 
   #draw() {
@@ -114,7 +116,7 @@ export class LogView {
   #rowsOf(line) {
     if (!this.wrap) return 1;
     const text = line.line.length > this.#columns / 2 ? plain(line.line).slice(0, LONGEST) : "";
-    return Math.max(1, Math.ceil(width(text) / this.#columns));
+    return Math.max(1, Math.ceil(width(visible(text)) / this.#columns));
   }
 
   /** The first line that ends below a height. @param {number} px */
@@ -163,6 +165,7 @@ export class LogView {
 
   /** @param {Line} line @param {number} height */
   #row(line, height) {
+    const source = this.source(line.execution);
     const row = h(
       "div",
       { class: `log-line ${line.stream}${line.id === this.current ? " current" : ""}` },
@@ -170,8 +173,8 @@ export class LogView {
       this.ids
         ? h(
           "span",
-          { class: `log-id hue-${this.hue(line.execution) % HUES}`, title: line.execution },
-          short(line.execution),
+          { class: `log-id hue-${source.hue % HUES}`, title: line.execution },
+          source.label,
         )
         : null,
       h("span", { class: "log-text" }, this.#text(line)),
@@ -183,7 +186,7 @@ export class LogView {
   /** @param {Line} line @returns {Node[]} */
   #text(line) {
     const long = line.line.length > LONGEST;
-    const parts = pieces(long ? line.line.slice(0, LONGEST) : line.line);
+    const parts = pieces(visible(long ? line.line.slice(0, LONGEST) : line.line));
     const nodes = this.mark && plain(line.line).toLowerCase().includes(this.mark)
       ? marked(parts, this.mark)
       : parts.map((part) =>

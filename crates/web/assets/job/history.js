@@ -3,7 +3,7 @@
 import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { copyLines } from "../elements/copy.js";
-import { eventHead, eventRow } from "../elements/event.js";
+import { addEvent, eventHead, eventRow } from "../elements/event.js";
 import { moreRows } from "../elements/more.js";
 import { choice } from "../elements/fields.js";
 import { fill, h, reconcile } from "../dom.js";
@@ -13,6 +13,7 @@ import { empty, failure, loading } from "../notes.js";
 import { go } from "../router.js";
 
 /** @import { HistoryEvent } from "../../types.d.ts" */
+/** @import { Fold } from "../elements/event.js" */
 /** @import { TabContext } from "../pages/job.js" */
 
 const PAGE = 200;
@@ -68,13 +69,16 @@ export default function history({ job, signal, query }) {
         );
       }
       if (!table.isConnected) fill(box, toolbar, table, more);
+      /** @type {Fold[]} */
+      const rows = [];
+      for (const event of events) addEvent(rows, event);
       reconcile(
         body,
-        events,
-        (event) => `${event.ExecutionID} ${event.NewRevision} ${event.Type}`,
-        (event, before) => before ?? eventRow(event, false),
+        rows,
+        ({ events: [first] }) => `${first.ExecutionID} ${first.NewRevision} ${first.Type}`,
+        (row, before) => eventRow(row, false, before),
       );
-      const beyond = "choose an execution to see all of its own";
+      const beyond = "choose an execution to see all of its events";
       const hasMore = page.NextToken !== "";
       moreRows(more, { hasMore, limit, page: PAGE, most: MOST_ROWS, beyond }, (larger) => {
         limit = larger;

@@ -2,7 +2,7 @@
 
 import { plain } from "./ansi.js";
 
-/** @typedef {{ id: number, execution: string, stream: string, time: string, line: string }} Line */
+/** @typedef {{ id: number, execution: string, index?: number, stream: string, time: string, line: string }} Line */
 
 /** What is older than this many lines leaves the page; the download has all of it. */
 export const KEPT = 50_000;

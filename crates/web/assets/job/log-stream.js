@@ -31,6 +31,7 @@ export async function followLog(asked, signal, take, tell) {
       const tail = resumes ? undefined : asked.tail;
       const url = path(["jobs", asked.jobId, "logs"], {
         follow: true,
+        order: "time",
         execution_id: asked.execution,
         tail,
         from: seen.position(),
@@ -80,8 +81,8 @@ async function read(response, take) {
 
 /** @param {string} text */
 function parse(text) {
-  const { ExecutionID, Stream, Time, Line, Offset } = JSON.parse(text);
-  return { execution: ExecutionID, stream: Stream, time: Time, line: Line, offset: Offset };
+  const { ExecutionID, Index, Stream, Time, Line, Offset } = JSON.parse(text);
+  return { execution: ExecutionID, index: Index, stream: Stream, time: Time, line: Line, offset: Offset };
 }
 
 /** Knows which lines were taken, by the byte offset at which each stream's last one ended. */

@@ -41,9 +41,9 @@ export default function logs(context) {
 
 class LogTab {
   buffer = new LogBuffer();
-  /** The order in which executions were seen decides their colours. @type {Map<string, number>} */
+  /** The order in which executions were seen decides their colours. @type {Map<string, { hue: number, label: string }>} */
   executions = new Map();
-  view = new LogView(this.buffer, (id) => this.executions.get(id) ?? 0);
+  view = new LogView(this.buffer, (id) => this.executions.get(id) ?? { hue: 0, label: "" });
   search = new LogSearch(this.buffer, this.view);
   stream = "";
   only = "";
@@ -85,7 +85,7 @@ class LogTab {
   }
 
   #toolbar() {
-    const url = path(["jobs", this.job.ID, "logs"], { execution_id: this.asked.execution });
+    const url = path(["jobs", this.job.ID, "logs"], { order: "time", execution_id: this.asked.execution });
     const { view } = this;
     return h(
       "div",
@@ -123,7 +123,12 @@ class LogTab {
     const only = () => ({ execution: this.only || this.asked.execution, stream: this.stream });
     const url = () => {
       const { execution, stream } = only();
-      return path(["jobs", this.job.ID, "logs"], { follow: true, execution_id: execution, stream });
+      return path(["jobs", this.job.ID, "logs"], {
+        follow: true,
+        order: "time",
+        execution_id: execution,
+        stream,
+      });
     };
     return copyLines(
       "the logs",
@@ -138,7 +143,7 @@ class LogTab {
     return h(
       "p",
       { class: "quiet-note" },
-      "Only ",
+      "Only execution ",
       id,
       ". ",
       h("a", { href: `/jobs/${this.job.ID}/logs` }, "Show all executions"),
@@ -163,7 +168,7 @@ class LogTab {
 
   /** @param {Omit<Line, "id">[]} lines */
   take(lines) {
-    for (const line of lines) this.#learn(line.execution);
+    for (const line of lines) this.#learn(line);
     this.buffer.append(lines);
     this.view.appended();
     this.search.grown();
@@ -181,12 +186,17 @@ class LogTab {
     this.tell();
   }
 
-  /** @param {string} execution */
-  #learn(execution) {
+  /** @param {Omit<Line, "id">} line */
+  #learn({ execution, index }) {
     if (!execution || this.executions.has(execution)) return;
-    this.executions.set(execution, this.executions.size);
+    // The executions of ops and daemon jobs have one index, and are told apart by their IDs.
+    const isIndexed = index !== undefined && !["ops", "daemon"].includes(this.job.Type);
+    const label = isIndexed ? `[${index}]` : short(execution);
+    this.executions.set(execution, { hue: index ?? this.executions.size, label });
     if (this.executions.size <= MOST_CHOICES) {
-      this.chooser.append(h("option", { value: execution }, short(execution)));
+      const isRetry = [...this.executions].some(([id, other]) => id !== execution && other.label === label);
+      const text = isRetry ? `${label} ${short(execution)}` : label;
+      this.chooser.append(h("option", { value: execution, title: execution }, text));
     }
     if (this.executions.size !== 2) return;
     this.chooser.hidden = false;

@@ -1,4 +1,4 @@
-// Turns executions and their events into the phases of each slot: offered, fetching, running.
+// Turns executions and their events into the phases of each slot: offered, preparing or fetching, running.
 
 import { slotOf } from "../format.js";
 import { isEndedExecution } from "../state.js";
@@ -6,7 +6,7 @@ import { millis } from "../time.js";
 
 /** @import { Execution, HistoryEvent } from "../../types.d.ts" */
 
-/** @typedef {{ kind: "offered" | "fetching" | "running", from: number, to: number }} Phase `to` is 0 while it lasts */
+/** @typedef {{ kind: "offered" | "preparing" | "fetching" | "running", from: number, to: number }} Phase `to` is 0 while it lasts */
 /** @typedef {{ id: string, node: string, state: number, message: string, phases: Phase[], from: number, to: number }} Attempt */
 /** @typedef {{ slot: number, attempts: Attempt[] }} Slot */
 
@@ -51,7 +51,11 @@ function attempt(execution, events) {
   const started = at(5);
   /** @type {Phase[]} */
   const phases = [{ kind: "offered", from, to: accepted || started || to }];
-  if (accepted) phases.push({ kind: "fetching", from: accepted, to: started || to });
+  // Only what takes a while to fetch reports its progress; the rest of the time prepares the run.
+  const fetches = events.some((e) => isFetch(e));
+  if (accepted) {
+    phases.push({ kind: fetches ? "fetching" : "preparing", from: accepted, to: started || to });
+  }
   if (started) phases.push({ kind: "running", from: started, to });
   return {
     id: execution.ID,
@@ -62,6 +66,17 @@ function attempt(execution, events) {
     from,
     to,
   };
+}
+
+/** Whether an accepted execution reports what it is fetching. @param {HistoryEvent} event */
+function isFetch({ ExecutionState: change, Comment }) {
+  return change?.Previous === 3 && change.New === 3 && /^(pulling|fetching) /.test(Comment);
+}
+
+/** When the process started, in Unix milliseconds; 0 if none did. @param {HistoryEvent[]} history of one execution */
+export function startOf(history) {
+  const event = history.find(({ ExecutionState }) => ExecutionState?.New === 5);
+  return event ? millis(event.Time) : 0;
 }
 
 /** Round distances between ticks, in milliseconds. */

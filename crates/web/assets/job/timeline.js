@@ -4,14 +4,16 @@ import { all, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { fill, h, svg } from "../dom.js";
 import { copyLines } from "../elements/copy.js";
-import { count, short } from "../format.js";
+import { count, visible } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { historyArguments } from "../lines.js";
+import { nodeLink, nodeText, whenNamed } from "../names.js";
 import { empty, failure, loading } from "../notes.js";
 import { badge, executionLook } from "../state.js";
 import { duration } from "../time.js";
 import { slots, ticks } from "./phases.js";
 
+/** @import { Execution } from "../../types.d.ts" */
 /** @import { Attempt, Slot } from "./phases.js" */
 /** @import { TabContext } from "../pages/job.js" */
 
@@ -25,12 +27,14 @@ const TICK_PX = 96;
 // A bar is never thinner, so that a run of a millisecond is still there.
 const LEAST_PX = 3;
 const LARGEST_ZOOM = 64;
+const RUNNING = 5;
 
 /** @param {TabContext} context */
 export default function timeline({ job, signal }) {
   const box = h("div", null, loading());
   const picture = h("div", { class: "timeline" });
   const note = h("p", { class: "quiet-note" });
+  const keys = h("span", { class: "legend small end" });
   let zoom = 1;
   let asTable = false;
   /** @type {Slot[]} */
@@ -40,8 +44,9 @@ export default function timeline({ job, signal }) {
   const draw = () => {
     const shown = rows.slice(0, MOST_SLOTS);
     fill(picture, asTable ? table(shown) : bars(shown, zoom, picture.clientWidth || 800));
+    fill(keys, asTable ? null : legend(shown));
     const parts = [];
-    if (rows.length > shown.length) parts.push(`The first ${MOST_SLOTS} of ${count(rows.length)} slots.`);
+    if (rows.length > shown.length) parts.push(`The first ${MOST_SLOTS} of ${count(rows.length)} indexes.`);
     if (isCapped) parts.push(`Drawn from the first ${count(MOST_EXECUTIONS)} executions.`);
     note.textContent = parts.join(" ");
   };
@@ -69,11 +74,7 @@ export default function timeline({ job, signal }) {
       () => curl("GET", path(["jobs", job.ID, "history"], { event_type: "execution" })),
       () => jobctl(historyArguments(job.ID, { kind: "execution", execution: "" })),
     ),
-    h(
-      "span",
-      { class: "legend small end" },
-      ["offered", "fetching", "running"].map((kind) => h("span", { class: `phase-key ${kind}` }, kind)),
-    ),
+    keys,
   );
   const refresh = keepFresh({
     signal,
@@ -90,6 +91,8 @@ export default function timeline({ job, signal }) {
       isCapped = executions.more;
       if (!picture.isConnected) fill(box, toolbar, picture, note);
       draw();
+      const nodes = executions.rows.map((/** @type {Execution} */ row) => row.NodeID);
+      whenNamed(nodes, () => signal.aborted || draw());
     },
     fail: (error) => fill(box, failure(error, refresh)),
   });
@@ -97,6 +100,27 @@ export default function timeline({ job, signal }) {
   resized.observe(box);
   signal.addEventListener("abort", () => resized.disconnect());
   return box;
+}
+
+/** What is drawn, in the order in which it happens. @param {Slot[]} rows */
+function legend(rows) {
+  const attempts = rows.flatMap((row) => row.attempts);
+  const kinds = new Set(attempts.flatMap(({ phases }) => phases.map(({ kind }) => kind)));
+  const before = ["offered", "preparing", "fetching"].filter((kind) => kinds.has(/** @type {any} */ (kind)));
+  /** @type {Map<string, string>} */
+  const ends = new Map();
+  for (const { state, phases } of attempts) {
+    if (!phases.some(({ kind }) => kind === "running")) continue;
+    const { word, tone } = executionLook(state);
+    ends.set(state === RUNNING ? "running" : `ran, ${word.toLowerCase()}`, tone);
+  }
+  return [
+    before.map((kind) => h("span", { class: `phase-key ${kind}` }, kind)),
+    [...ends].map(([word, tone]) => h("span", { class: `phase-key running ${tone}` }, word)),
+    rows.some((row) => row.attempts.length > 1)
+      ? h("span", { class: "phase-key again" }, "tried again")
+      : null,
+  ].flat();
 }
 
 /** @param {string} id @param {AbortSignal} signal */
@@ -152,7 +176,7 @@ function bars(rows, zoom, available) {
           svg("path", { d: `M${x(before.to || now)} ${y + 14}H${x(attempt.from)}`, class: "retry" }),
         );
       }
-      drawing.append(bar(attempt, y, x, now));
+      drawing.append(bar(row.slot, attempt, y, x, now));
     });
   });
   return h(
@@ -178,16 +202,16 @@ function bars(rows, zoom, available) {
   );
 }
 
-/** @param {Attempt} attempt @param {number} y @param {(at: number) => number} x @param {number} now */
-function bar(attempt, y, x, now) {
+/** @param {number} slot @param {Attempt} attempt @param {number} y @param {(at: number) => number} x @param {number} now */
+function bar(slot, attempt, y, x, now) {
   const look = executionLook(attempt.state);
   const link = svg("a", { href: `/executions/${attempt.id}`, class: "attempt" });
   const title = svg("title", {});
   title.textContent = [
-    `${short(attempt.id)} on ${short(attempt.node)}: ${look.word}`,
+    `[${slot}] on ${nodeText(attempt.node)}: ${look.word}`,
     attempt.message,
     ...attempt.phases.map((p) => `${p.kind} ${duration((p.to || now) - p.from)}`),
-  ].filter(Boolean).join("\n");
+  ].filter(Boolean).map(visible).join("\n");
   link.append(title);
   for (const phase of attempt.phases) {
     const from = x(phase.from);
@@ -221,7 +245,7 @@ function table(rows) {
       h(
         "tr",
         null,
-        ["Slot", "Attempt", "State", "Offered", "Fetching", "Running"].map((word) =>
+        ["Index", "Attempt", "Node", "State", "Offered", "Preparing", "Fetching", "Running"].map((word) =>
           h("th", { scope: "col" }, word)
         ),
       ),
@@ -236,8 +260,10 @@ function table(rows) {
             null,
             h("td", null, `[${row.slot}]`),
             h("td", null, h("a", { class: "main", href: `/executions/${attempt.id}` }, String(nth + 1))),
+            h("td", null, attempt.node ? nodeLink(attempt.node) : "–"),
             h("td", null, badge(executionLook(attempt.state))),
             h("td", null, took(attempt, "offered")),
+            h("td", null, took(attempt, "preparing")),
             h("td", null, took(attempt, "fetching")),
             h("td", null, took(attempt, "running")),
           )

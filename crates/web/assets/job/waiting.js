@@ -1,62 +1,59 @@
-// The waiting panel: why a job waits, on which nodes, how many jobs are ahead, and what failed so far.
+// The waiting panel: why a job waits, what would make it run, how many jobs are ahead, and what failed so far.
 
 import { path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyLines } from "../elements/copy.js";
 import { h } from "../dom.js";
-import { count, plural, short } from "../format.js";
+import { count, plural } from "../format.js";
 import { icon } from "../icons.js";
 import { joinCommands } from "../join.js";
+import { nodeLink } from "../names.js";
 import { executionLook } from "../state.js";
 
-/** @import { Explanation, NodeVerdict } from "../../types.d.ts" */
+/** @import { Explanation, ReasonGroup } from "../../types.d.ts" */
 
-const NEVER = /can ever (take|fit)/;
-const NODES_NAMED = 8;
+const FAILURES = 3;
+// As many nodes as a group of the service names.
+const NAMED = 5;
 
 /** @param {Explanation} explanation */
 export function waitingPanel(explanation) {
-  const { Waiting: waiting, Nodes: nodes, Failures: failures } = explanation;
+  const { Waiting: waiting, Failures: failures } = explanation;
   const parts = [];
-  if (waiting) parts.push(waits(explanation, waiting, nodes));
+  if (waiting) parts.push(waits(explanation, waiting));
   if (failures.length) parts.push(failed(failures));
   return parts.length ? h("div", null, parts) : null;
 }
 
-/**
- * @param {Explanation} explanation
- * @param {NonNullable<Explanation["Waiting"]>} waiting @param {NodeVerdict[]} nodes
- */
-function waits(explanation, waiting, nodes) {
-  const none = nodes.length === 0;
-  const hopeless = none || NEVER.test(explanation.Message);
+/** @param {Explanation} explanation @param {NonNullable<Explanation["Waiting"]>} waiting */
+function waits(explanation, waiting) {
+  const { Title, Message, Hopeless, Groups, Nodes } = explanation;
+  const none = Groups.some(({ Reason }) => Reason === "NoNode");
+  const needsSomeone = Hopeless || none;
   const slots = waiting.Slots === explanation.Executions.Total
-    ? ""
-    : ` for ${plural(waiting.Slots, "execution")}`;
+    ? null
+    : h("span", null, `${plural(waiting.Slots, "execution")} of ${count(explanation.Executions.Total)} wait`);
   return h(
     "section",
-    { class: `panel ${hopeless ? "attention" : "waiting"}`, "aria-label": "Why this job waits" },
+    { class: `panel ${needsSomeone ? "attention" : "waiting"}`, "aria-label": "Why this job waits" },
     h(
       "h2",
-      { class: hopeless ? "tone-attention" : "" },
-      icon(hopeless ? "warning" : "clock"),
-      none ? "Waits for a node to join" : `Waits for room${slots}`,
+      { class: needsSomeone ? "tone-attention wrap" : "wrap" },
+      icon(needsSomeone ? "warning" : "clock"),
+      Title || Message,
     ),
-    h("p", { class: "message" }, explanation.Message),
+    Hopeless && !none
+      ? h("p", { class: "message" }, "No node that has joined can ever take it, not even an empty one.")
+      : null,
     h(
       "p",
       { class: "facts" },
       h("span", null, "waiting since ", timeAgo(waiting.Since)),
-      h("span", null, ahead(waiting)),
+      slots,
+      Hopeless ? null : h("span", null, ahead(waiting)),
       waiting.ReservedNode
-        ? h(
-          "span",
-          null,
-          "node ",
-          h("a", { href: `/nodes/${waiting.ReservedNode}` }, short(waiting.ReservedNode)),
-          " is kept free for it",
-        )
+        ? h("span", null, "node ", nodeLink(waiting.ReservedNode), " is kept free for it")
         : null,
       copyLines(
         "why this job waits",
@@ -64,7 +61,9 @@ function waits(explanation, waiting, nodes) {
         () => jobctl(["explain", explanation.JobID]),
       ),
     ),
-    none ? joinCommands() : byReason(nodes),
+    none
+      ? joinCommands()
+      : byReason(Groups, Nodes.filter(({ Chosen }) => Chosen).map(({ NodeID }) => NodeID)),
   );
 }
 
@@ -75,88 +74,83 @@ function ahead(waiting) {
   return waiting.Ahead === 1 ? "1 job is ahead" : `${count(waiting.Ahead)} jobs are ahead`;
 }
 
-/** The nodes in groups of one reason each, the largest first. @param {NodeVerdict[]} nodes */
-export function byReason(nodes) {
-  /** @type {Map<string, NodeVerdict[]>} */
-  const groups = new Map();
-  for (const node of nodes) groups.set(node.Reason, [...(groups.get(node.Reason) ?? []), node]);
-  const sorted = [...groups].sort(([, a], [, b]) =>
-    Number(b[0].Chosen) - Number(a[0].Chosen) || b.length - a.length
-  );
+/** Nodes that were chosen, and the others in groups of one reason each. @param {ReasonGroup[]} groups @param {string[]} chosen */
+export function byReason(groups, chosen) {
+  const row = (
+    /** @type {boolean} */ takes,
+    /** @type {string} */ text,
+    /** @type {string[]} */ ids,
+    /** @type {number} */ nodes,
+  ) =>
+    h(
+      "tr",
+      { class: "flat" },
+      h("td", { class: `fit ${takes ? "tone-completed" : ""}` }, icon(takes ? "check" : "minus")),
+      h("td", { class: "wrap" }, text),
+      h("td", { class: "wrap" }, names(ids, nodes)),
+    );
+  const takers = chosen.slice(0, NAMED);
   return h(
     "table",
     { "aria-label": "Nodes by reason", class: "plain" },
     h(
       "tbody",
       null,
-      sorted.map(([reason, group]) =>
-        h(
-          "tr",
-          { class: "flat" },
-          h(
-            "td",
-            { class: "fit" },
-            h(
-              "span",
-              { class: group[0].Chosen ? "tone-completed" : "" },
-              icon(group[0].Chosen ? "check" : "minus"),
-              ` ${plural(group.length, "node")}`,
-            ),
-          ),
-          h("td", { class: "wrap" }, reason),
-          h("td", { class: "wrap" }, names(group)),
-        )
+      chosen.length
+        ? row(true, `${plural(chosen.length, "node")} can take it now`, takers, chosen.length)
+        : null,
+      groups.filter(({ Nodes }) => Nodes > 0).map(({ Nodes, Message, NodeIDs }) =>
+        row(false, Message, NodeIDs, Nodes)
       ),
     ),
   );
 }
 
-/** @param {NodeVerdict[]} group */
-function names(group) {
-  const links = group.slice(0, NODES_NAMED).flatMap((
-    node,
-  ) => [h("a", { class: "id", href: `/nodes/${node.NodeID}`, title: node.NodeID }, short(node.NodeID)), " "]);
-  return [...links, group.length > NODES_NAMED ? `and ${count(group.length - NODES_NAMED)} more` : null];
+/** @param {string[]} ids @param {number} all */
+function names(ids, all) {
+  const links = ids.flatMap((id, at) => [at ? ", " : "", nodeLink(id)]);
+  return [...links, all > ids.length ? ` and ${count(all - ids.length)} more` : null];
 }
 
 /** @param {Explanation["Failures"]} failures */
 function failed(failures) {
-  const shown = failures.slice(0, 3);
+  const number = failures.length >= 100 ? "100 or more failures" : plural(failures.length, "failure");
   return h(
     "section",
     { class: "panel failed", "aria-label": "What has failed so far" },
-    h(
-      "h2",
-      { class: "tone-failed" },
-      icon("cross"),
-      `${failures.length >= 100 ? "100 or more" : failures.length} ${
-        failures.length === 1 ? "failure" : "failures"
-      } so far`,
-    ),
+    h("h2", { class: "tone-failed" }, icon("cross"), `${number} so far`),
     h(
       "ul",
       { class: "plain-list" },
-      shown.map((failure) =>
+      equal(failures).slice(0, FAILURES).map(({ failure, times, nodes }) =>
         h(
           "li",
           null,
-          h("span", { class: "wrap" }, failure.Reason || executionLook(failure.State).word),
-          " ",
           h(
             "a",
-            { class: "id", href: `/executions/${failure.ExecutionID}`, title: failure.ExecutionID },
-            short(failure.ExecutionID),
+            { class: "wrap", href: `/executions/${failure.ExecutionID}`, title: failure.ExecutionID },
+            failure.Reason || executionLook(failure.State).word,
           ),
           " on ",
-          h(
-            "a",
-            { class: "id", href: `/nodes/${failure.NodeID}`, title: failure.NodeID },
-            short(failure.NodeID),
-          ),
-          ", ",
+          nodes.slice(0, 3).flatMap((id, at) => [at ? ", " : "", nodeLink(id)]),
+          nodes.length > 3 ? ` and ${count(nodes.length - 3)} more` : "",
+          times > 1 ? `, ${count(times)} times, the last ` : ", ",
           timeAgo(failure.Time),
         )
       ),
     ),
   );
+}
+
+/** Equal failures as one, the latest first. @param {Explanation["Failures"]} failures */
+function equal(failures) {
+  /** @type {Map<string, { failure: Explanation["Failures"][number], times: number, nodes: string[] }>} */
+  const found = new Map();
+  for (const failure of failures) {
+    const group = found.get(failure.Reason) ?? { failure, times: 0, nodes: [] };
+    group.times += 1;
+    if (!group.nodes.includes(failure.NodeID)) group.nodes.push(failure.NodeID);
+    found.set(failure.Reason, group);
+  }
+  return [...found.values()];
 }

@@ -27,7 +27,7 @@ export function namespaceList(id) {
 /** @param {string} value `*` for all @param {(value: string) => void} changed @returns {HTMLElement[]} */
 export function namespaceField(value, changed) {
   if (!session.who.TokenID) {
-    // Where no token is asked for, jobs may be in namespaces that nobody has created.
+    // Where no token is asked for, jobs may be in namespaces that no one has created.
     const text = value === "*" ? "" : value;
     const input = typed("Namespace", "Namespace", text, "text", (name) => changed(name || "*"));
     input.setAttribute("list", "namespaces");

@@ -3,7 +3,7 @@
 import { runTime, timeAgo } from "../elements/clock.js";
 import { idText } from "../elements/copy.js";
 import { h } from "../dom.js";
-import { count } from "../format.js";
+import { count, plural } from "../format.js";
 import { session } from "../session.js";
 import { badge, isEnded, jobLook } from "../state.js";
 
@@ -18,10 +18,15 @@ export const OBVIOUS =
 /**
  * @param {Job} job
  * @param {HTMLElement | undefined} before
- * @param {{ selected: boolean, gone: boolean, select: (on: boolean) => void }} state
+ * @param {{
+ *   selected: boolean, gone: boolean, select: (on: boolean) => void,
+ *   alike: number, open: boolean, toggle: () => void,
+ * }} state `alike` counts the rows below that failed in the same way, shown if `open`
  */
 export function jobRow(job, before, state) {
-  const version = `${job.Revision} ${JSON.stringify(job.Executions)} ${state.selected} ${state.gone}`;
+  const version = `${job.Revision} ${
+    JSON.stringify(job.Executions)
+  } ${state.selected} ${state.gone} ${state.alike} ${state.open}`;
   if (before?.dataset.version === version) return before;
   const box = h("input", {
     type: "checkbox",
@@ -46,6 +51,14 @@ export function jobRow(job, before, state) {
       idText(job.ID),
       narrowFacts(job),
       reason(job),
+      state.alike
+        ? h("button", {
+          type: "button",
+          class: "quiet alike",
+          "aria-expanded": String(state.open),
+          onclick: state.toggle,
+        }, `${plural(state.alike, "more job")} failed in the same way`)
+        : null,
     ),
     h("td", { class: "wide wrap" }, job.Namespace),
     h("td", { class: "wide" }, job.Type),

@@ -11,7 +11,7 @@ import { stopArguments } from "../lines.js";
 
 /** @import { Job } from "../../types.d.ts" */
 
-// Requests under way at once; the scheduler takes them one by one anyway.
+// Requests in flight; the scheduler takes them one by one anyway.
 const AT_ONCE = 8;
 
 /** @param {Job[]} jobs @returns {Promise<boolean>} whether the reader agreed */

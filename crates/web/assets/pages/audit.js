@@ -1,4 +1,4 @@
-// The audit log: who changed what and who was denied, newest first, and whether its chain is intact.
+// The audit log: who changed what and who was denied, newest first, and whether its chains are intact.
 
 import { get, path } from "../api.js";
 import { faultOf } from "../access/chain.js";
@@ -25,6 +25,9 @@ const MOST_ROWS = 1000;
 /** @type {[string, string][]} */
 const SPANS = [["", "Any time"], ["1h", "Last hour"], ["24h", "Last 24 hours"], ["7d", "Last 7 days"]];
 
+/** @type {[string, string][]} */
+const CHAINS = [["", "Changes"], ["rest", "All other requests"]];
+
 /** @param {Visit} visit @returns {Shown} */
 export default function audit(visit) {
   if (!session.may("audit")) {
@@ -42,9 +45,9 @@ class AuditLog {
   constructor({ query, signal }) {
     this.signal = signal;
     this.filters = Object.fromEntries(
-      ["user", "operation", "since"].map((name) => [name, query.get(name) ?? ""]),
+      ["chain", "user", "operation", "since"].map((name) => [name, query.get(name) ?? ""]),
     );
-    const { user, operation, since } = this.filters;
+    const { chain, user, operation, since } = this.filters;
     this.body = h("tbody");
     this.table = h("table", { "aria-label": TITLE }, head(), this.body);
     this.chain = h("p", { class: "quiet-note", role: "status" });
@@ -61,6 +64,7 @@ class AuditLog {
         h(
           "div",
           { class: "toolbar", role: "search", "aria-label": "Filters" },
+          choice("Records", CHAINS, chain, (value) => this.narrow({ chain: value })),
           typed("User", "Name of a token", user, "search", (text) => this.narrow({ user: text })),
           typed(
             "Operation: stopJob",
@@ -136,7 +140,7 @@ class AuditLog {
     reconcile(
       this.body,
       this.records,
-      ({ Sequence }) => String(Sequence),
+      ({ Chain, Sequence }) => `${Chain} ${Sequence}`,
       (record, before) => before ?? row(record),
     );
     if (!this.token) return fill(this.more);
@@ -153,11 +157,11 @@ class AuditLog {
     const { records } = this;
     if (!records.length) return;
     const all = h("code", null, "jobctl audit verify");
-    // Browsers hash only where nobody in between could have changed the script.
+    // Browsers hash only where the script cannot have been changed on the way.
     if (!isSecureContext) {
       return fill(this.chain, "Over plain HTTP this page verifies nothing; ", all, " does.");
     }
-    const whole = !Object.values(this.filters).some(Boolean);
+    const whole = !Object.entries(this.filters).some(([name, value]) => name !== "chain" && value);
     const fault = await faultOf(records, whole);
     if (signal.aborted) return;
     const shown = `${count(records.length)} ${records.length === 1 ? "record" : "records"}`;
@@ -171,7 +175,7 @@ class AuditLog {
           ? ` Verified: ${shown}, each with its hash and that of the one before. `
           : ` Verified: ${shown}, each with its hash. `,
       );
-    fill(this.chain, said, all, " follows the whole chain.");
+    fill(this.chain, said, all, " follows both chains from end to end.");
   }
 
   /** Rows do not move while one reads; what is new is counted. */

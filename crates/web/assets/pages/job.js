@@ -6,6 +6,7 @@ import { idText } from "../elements/copy.js";
 import { fill, h } from "../dom.js";
 import { count, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
+import { failedPanel } from "../job/failed.js";
 import { waitingPanel } from "../job/waiting.js";
 import { OBVIOUS } from "../jobs/row.js";
 import { stopJobs } from "../jobs/stop.js";
@@ -88,7 +89,7 @@ export default function page(visit) {
       const isFirst = job === null;
       if (job && !isFirst && job.Revision > Job.Revision) return;
       job = Job;
-      showHead(head, Job, explanation, () => refresh());
+      showHead(head, Job, explanation, () => refresh(), visit.signal);
       tabs.hidden = false;
       retitle(Job.Name);
       if (isFirst) void showTab();
@@ -133,8 +134,8 @@ function markTabs(tabs, { ID: id, Namespace }, current) {
   }
 }
 
-/** @param {HTMLElement} head @param {Job} job @param {Explanation} explanation @param {() => void} refresh */
-function showHead(head, job, explanation, refresh) {
+/** @param {HTMLElement} head @param {Job} job @param {Explanation} explanation @param {() => void} refresh @param {AbortSignal} signal */
+function showHead(head, job, explanation, refresh, signal) {
   const version = JSON.stringify([job.Revision, job.State, explanation]);
   if (head.dataset.version === version) return;
   const had = head.contains(document.activeElement)
@@ -194,7 +195,7 @@ function showHead(head, job, explanation, refresh) {
         )
         : null,
     ),
-    message(job, explanation),
+    message(job, explanation, signal),
     ended ? null : waitingPanel(explanation),
   );
   const again = had && head.querySelector(`[data-name="${had}"]`);
@@ -217,11 +218,9 @@ function fact(word, value) {
   return h("span", null, `${word} `, h("strong", null, value));
 }
 
-/** The job's message, unless the panel below says it in parts. @param {Job} job @param {Explanation} explanation */
-function message(job, explanation) {
+/** The job's message, unless a panel says it in parts. @param {Job} job @param {Explanation} explanation @param {AbortSignal} signal */
+function message(job, explanation, signal) {
+  if (job.State.StateType === "Failed") return failedPanel(job, signal);
   if (OBVIOUS.test(job.State.Message) || explanation.Waiting) return null;
-  if (job.State.StateType === "Failed") {
-    return h("div", { class: "panel failed" }, h("p", { class: "wrap" }, job.State.Message));
-  }
   return h("p", { class: "message" }, job.State.Message);
 }

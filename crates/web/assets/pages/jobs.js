@@ -8,8 +8,10 @@ import { plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { filterBar, readFilters, toQuery } from "../jobs/filters.js";
 import { listArguments } from "../lines.js";
+import { runsOfFailures } from "../jobs/alike.js";
 import { jobRow } from "../jobs/row.js";
 import { stopJobs } from "../jobs/stop.js";
+import { viewsButton } from "../jobs/views.js";
 import { empty, failure, loading } from "../notes.js";
 import { rewriteQuery } from "../router.js";
 import { session } from "../session.js";
@@ -19,7 +21,7 @@ import { moment } from "../time.js";
 /** @import { Filters } from "../jobs/filters.js" */
 
 const PAGE = 50;
-// More rows than this slow the document down; the list then continues on a page of its own.
+// More rows than this slow the document down; the list then continues on the next page.
 const MOST_ROWS = 500;
 // New jobs are counted up to here.
 const COUNTED = 21;
@@ -43,6 +45,9 @@ class JobList {
   /** @type {Job[]} */ rows = [];
   /** @type {Set<string>} */ selected = new Set();
   /** Rows that no longer match the filters. @type {Set<string>} */ gone = new Set();
+  /** Rows that stand for others that failed in the same way. @type {Map<string, string[]>} */ alike =
+    new Map();
+  /** Those of them that show the others. @type {Set<string>} */ open = new Set();
   token = "";
   newCount = 0;
   /** @type {AbortController} */ listing = new AbortController();
@@ -71,7 +76,13 @@ class JobList {
         "header",
         { class: "title" },
         h("h1", null, "Jobs"),
-        h("div", { class: "actions" }, this.#copies(), submitButton()),
+        h(
+          "div",
+          { class: "actions" },
+          this.#copies(),
+          viewsButton(() => toQuery(this.filters)),
+          submitButton(),
+        ),
       ),
       filterBar(this.filters, (filters) => this.refilter(filters), this.selection),
       this.box,
@@ -96,6 +107,7 @@ class JobList {
   /** @param {Filters} filters */
   refilter(filters) {
     this.filters = filters;
+    this.visit.kept.rows = 0;
     rewriteQuery(toQuery(filters));
     this.start();
   }
@@ -106,6 +118,8 @@ class JobList {
     this.listing = new AbortController();
     this.rows = [];
     this.gone.clear();
+    this.alike.clear();
+    this.open.clear();
     this.newCount = 0;
     this.newerBox.hidden = true;
     this.refresh = keepFresh({
@@ -137,9 +151,31 @@ class JobList {
 
   /** @param {AbortSignal} signal */
   async first(signal) {
-    const page = await this.#read({ limit: PAGE }, signal);
+    // Who comes back finds as many rows as before.
+    const limit = Math.min(MOST_ROWS, Math.max(PAGE, this.visit.kept.rows));
+    const page = await this.#read({ limit }, signal);
     this.rows = page.Jobs;
     this.token = page.NextToken;
+    this.#fold(page.Jobs);
+  }
+
+  /** Folds equal failures among rows that come; rows that are shown never move. @param {Job[]} jobs */
+  #fold(jobs) {
+    for (const { job, others } of runsOfFailures(jobs)) {
+      this.alike.set(job.ID, others.map(({ ID }) => ID));
+    }
+  }
+
+  /** The rows without those that others stand for. */
+  #shown() {
+    const folded = new Set([...this.alike].flatMap(([id, others]) => this.open.has(id) ? [] : others));
+    return this.rows.filter((job) => !folded.has(job.ID));
+  }
+
+  /** @param {string} id */
+  #toggle(id) {
+    if (!this.open.delete(id)) this.open.add(id);
+    this.show();
   }
 
   /** Reads the rows on the page again, and counts the jobs that would stand above them. @param {AbortSignal} signal */
@@ -185,12 +221,16 @@ class JobList {
   show() {
     if (!this.rows.length) return fill(this.box, this.#nothing());
     if (!this.table.isConnected) fill(this.box, this.newerBox, this.table, this.more);
-    reconcile(this.body, this.rows, (job) => job.ID, (job, before) =>
+    reconcile(this.body, this.#shown(), (job) => job.ID, (job, before) =>
       jobRow(job, before, {
+        alike: this.alike.get(job.ID)?.length ?? 0,
+        open: this.open.has(job.ID),
+        toggle: () => this.#toggle(job.ID),
         selected: this.selected.has(job.ID),
         gone: this.gone.has(job.ID),
         select: (on) => this.select(job.ID, on),
       }));
+    this.visit.kept.rows = this.rows.length;
     this.newerBox.hidden = this.newCount === 0;
     const word = this.filters.order === "changed" ? "changed" : "new";
     say(
@@ -227,8 +267,10 @@ class JobList {
     try {
       const page = await this.#read({ limit: PAGE, next_token: this.token }, this.listing.signal);
       const known = new Set(this.rows.map((job) => job.ID));
-      this.rows.push(...page.Jobs.filter((/** @type {Job} */ job) => !known.has(job.ID)));
+      const added = page.Jobs.filter((/** @type {Job} */ job) => !known.has(job.ID));
+      this.rows.push(...added);
       this.token = page.NextToken;
+      this.#fold(added);
       this.show();
     } catch (error) {
       if (!this.listing.signal.aborted) fill(this.more, failure(error, () => void this.next()));

@@ -4,11 +4,13 @@ import { change, get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { usage } from "../elements/bar.js";
 import { runTime, timeAgo } from "../elements/clock.js";
-import { copyLines, idText } from "../elements/copy.js";
+import { copyButton, copyLines, idText } from "../elements/copy.js";
 import { eventHead, eventRow } from "../elements/event.js";
 import { fill, h, reconcile } from "../dom.js";
-import { bytes, cores, nodeName, plural, short } from "../format.js";
+import { bytes, cores, nodeName, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
+import { learnNode } from "../names.js";
+import { nodeUsage } from "../job/usage.js";
 import { nodeActions } from "../node-actions.js";
 import { failure, loading } from "../notes.js";
 import { retitle } from "../router.js";
@@ -27,6 +29,7 @@ const HEARTBEATS_MS = 10_000;
 export default function page(visit) {
   const asked = visit.params.id;
   const head = h("div", null, loading());
+  const usage = h("div");
   const live = h("div");
   const history = h("div");
   let id = "";
@@ -45,8 +48,10 @@ export default function page(visit) {
       return { node: Node, executions, events };
     },
     show: ({ node, executions, events }) => {
+      learnNode(node);
       retitle(nodeName(node));
       showHead(head, node, executions?.Executions.length ?? 0, refresh);
+      if (executions && !usage.firstChild) fill(usage, nodeUsage(id, visit.signal));
       if (executions) showExecutions(live, id, executions.Executions, executions.NextToken !== "");
       if (events) showHistory(history, id, events.History);
     },
@@ -57,7 +62,7 @@ export default function page(visit) {
   });
   const beat = setInterval(() => document.hidden || refresh(), HEARTBEATS_MS);
   visit.signal.addEventListener("abort", () => clearInterval(beat));
-  return { title: `Node ${asked}`, element: h("section", null, head, live, history) };
+  return { title: `Node ${asked}`, element: h("section", null, head, usage, live, history) };
 }
 
 /** @param {HTMLElement} box @param {NodeRecord} node @param {number} running @param {() => void} refresh */
@@ -279,9 +284,9 @@ function showExecutions(box, id, rows, more) {
             h(
               "td",
               null,
-              h("a", { class: "main", href: `/executions/${row.ID}` }, row.Name),
+              h("a", { class: "main", href: `/executions/${row.ID}`, title: row.ID }, row.Name),
               " ",
-              h("span", { class: "id" }, short(row.ID)),
+              copyButton(() => row.ID, `Copy ${row.ID}`),
               row.ComputeState.StateType === 3 && row.ComputeState.Message
                 ? h("p", { class: "reason small" }, row.ComputeState.Message)
                 : null,
@@ -289,7 +294,7 @@ function showExecutions(box, id, rows, more) {
             h(
               "td",
               { class: "mid fit" },
-              h("a", { class: "id", href: `/jobs/${row.JobID}`, title: row.JobID }, short(row.JobID)),
+              h("a", { href: `/jobs/${row.JobID}`, title: row.JobID }, row.Name.replace(/\[\d+\]$/, "")),
             ),
             h("td", { class: "number" }, runTime(row.CreateTime, 0)),
           )
@@ -327,6 +332,6 @@ function showHistory(box, id, events) {
     table,
     newest,
     (event) => String(event.NewRevision),
-    (event, before) => before ?? eventRow(event, false),
+    (event, before) => before ?? eventRow({ key: "", id: 0, events: [event] }, false),
   );
 }

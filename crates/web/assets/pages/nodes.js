@@ -4,7 +4,7 @@ import { all, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { usage } from "../elements/bar.js";
 import { timeAgo } from "../elements/clock.js";
-import { copyLines, idText } from "../elements/copy.js";
+import { copyButton, copyLines } from "../elements/copy.js";
 import { fill, h, reconcile, tableHead } from "../dom.js";
 import { bytes, cores, count, nodeName, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
@@ -22,7 +22,10 @@ const MOST_ROWS = 500;
 const HEARTBEATS_MS = 10_000;
 
 /** @type {[string, string][]} */
-const ORDERS = [["", "By ID"], ["available_cpu", "Most CPU free"], ["available_memory", "Most memory free"], [
+const ORDERS = [["", "In order of IDs"], ["available_cpu", "Most CPU free"], [
+  "available_memory",
+  "Most memory free",
+], [
   "available_disk",
   "Most disk free",
 ], ["available_gpu", "Most GPUs free"]];
@@ -112,9 +115,9 @@ function head() {
     ["fit", "State"],
     ["", "Node"],
     ["number", "Runs"],
-    ["mid meter", "CPU"],
-    ["mid meter", "Memory"],
-    ["wide meter", "Disk"],
+    ["mid meter", "CPU used"],
+    ["mid meter", "Memory used"],
+    ["wide meter", "Disk used"],
     ["wide", "Engines"],
     ["mid number", "Heartbeat"],
   );
@@ -124,6 +127,7 @@ function head() {
 function nodeRow(node, before) {
   const version = JSON.stringify(node);
   if (before?.dataset.version === version) return before;
+  const { ID: id } = node.PeerInfo;
   const info = node.ComputeNodeInfo;
   const computes = node.NodeType !== "Requester";
   const free = info.AvailableCapacity;
@@ -135,9 +139,9 @@ function nodeRow(node, before) {
     h(
       "td",
       null,
-      h("a", { class: "main", href: `/nodes/${node.PeerInfo.ID}` }, nodeName(node)),
+      h("a", { class: "main", href: `/nodes/${id}`, title: id }, nodeName(node)),
       " ",
-      idText(node.PeerInfo.ID),
+      copyButton(() => id, `Copy ${id}`),
       computes ? note(node) : h("p", { class: "reason small" }, "The orchestrator itself; it runs no tasks."),
       labelText(node),
     ),

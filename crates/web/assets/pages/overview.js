@@ -3,12 +3,13 @@
 import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { ratio } from "../elements/bar.js";
-import { isEnough, loadChart } from "../elements/chart.js";
+import { isEnough, loadCharts } from "../elements/load.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyLines, idText } from "../elements/copy.js";
 import { fill, h } from "../dom.js";
 import { bytes, cores, count, nodeName, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
+import { alikeJobs } from "../jobs/alike.js";
 import { joinCommands } from "../join.js";
 import { empty, failure, loading } from "../notes.js";
 import { session } from "../session.js";
@@ -17,6 +18,8 @@ import { badge, JOB_STATES, jobLook, nodeLook } from "../state.js";
 /** @import { Cluster, Job, NodeRecord, Resources, Shown, Visit } from "../../types.d.ts" */
 
 const ROWS = 5;
+// So many failures are read to show equal ones as one row.
+const FAILURES = 50;
 const LOAD_EVERY_MS = 30_000;
 // A service that has just started has a sample more after this time.
 const SAMPLE_MS = 10_000;
@@ -56,7 +59,7 @@ export default function overview(visit) {
       const [cluster, waiting, failed] = await Promise.all([
         get(path(["cluster"]), signal),
         list({ state: "Queued,Pending" }),
-        list({ state: "Failed", order_by: "modify_time", reverse: true }),
+        list({ state: "Failed", order_by: "modify_time", reverse: true, limit: FAILURES }),
       ]);
       return { cluster, waiting: waiting.Jobs, failed: failed.Jobs };
     },
@@ -98,7 +101,13 @@ function layout(signal) {
     failed,
     all: [
       numbers,
-      h("div", { class: "columns" }, section("Capacity in use", bars), chart),
+      h(
+        "div",
+        { class: "columns" },
+        section("Capacity in use", bars),
+        section("Nodes", nodes, "All nodes", "/nodes"),
+      ),
+      chart,
       h(
         "div",
         { class: "columns" },
@@ -110,7 +119,6 @@ function layout(signal) {
         ),
         section("Latest failures", failed, "All failed", "/jobs?state=Failed&order=changed&namespace=*"),
       ),
-      section("Nodes", nodes, "All nodes", "/nodes"),
     ],
   };
 }
@@ -187,7 +195,7 @@ function bar(name, cluster, key, text) {
 function showLoad(box, signal) {
   let span = "1h";
   let soon = 0;
-  const plot = h("div", { class: "plot" });
+  const plot = h("div", { class: "plot columns" });
   const choice = (/** @type {string} */ value, /** @type {string} */ word) =>
     h("button", {
       type: "button",
@@ -206,7 +214,7 @@ function showLoad(box, signal) {
     try {
       const load = await get(path(["cluster", "load"], { since: span }), signal);
       if (signal.aborted) return;
-      fill(plot, loadChart(load.Samples, span === "1h" ? 3600 : 86_400));
+      fill(plot, ...loadCharts(load.Samples, span === "1h" ? 3600 : 86_400));
       clearTimeout(soon);
       if (!isEnough(load.Samples)) soon = setTimeout(drawIfSeen, SAMPLE_MS);
     } catch (error) {
@@ -246,11 +254,39 @@ function within() {
 /** @param {HTMLElement} box @param {Job[]} jobs */
 function showFailed(box, jobs) {
   if (!jobs.length) return fill(box, h("p", { class: "quiet-note" }, `Nothing has failed${within()}.`));
-  fill(box, jobTable("Jobs that failed", jobs, "When", (job) => job.EndTime || job.ModifyTime));
+  const groups = alikeJobs(jobs).slice(0, ROWS);
+  const others = new Map(groups.map(({ job, others }) => [job.ID, others]));
+  fill(
+    box,
+    jobTable(
+      "Jobs that failed",
+      groups.map(({ job }) => job),
+      "When",
+      (job) => job.EndTime || job.ModifyTime,
+      (job) => otherFailures(job, others.get(job.ID) ?? []),
+    ),
+  );
 }
 
-/** @param {string} caption @param {Job[]} jobs @param {string} when @param {(job: Job) => number} time */
-function jobTable(caption, jobs, when, time) {
+/** @param {Job} job @param {Job[]} others */
+function otherFailures(job, others) {
+  if (!others.length) return null;
+  const isSame = others.every(({ Name }) => Name === job.Name);
+  const query = new URLSearchParams({
+    ...(isSame ? { name_prefix: job.Name } : {}),
+    state: "Failed",
+    order: "changed",
+    namespace: job.Namespace,
+  });
+  const text = `${plural(others.length, "other job", "other jobs")} failed in the same way`;
+  return h("p", { class: "small" }, h("a", { href: `/jobs?${query}` }, text));
+}
+
+/**
+ * @param {string} caption @param {Job[]} jobs @param {string} when @param {(job: Job) => number} time
+ * @param {(job: Job) => HTMLElement | null} [more]
+ */
+function jobTable(caption, jobs, when, time, more) {
   return h(
     "table",
     { "aria-label": caption },
@@ -269,6 +305,7 @@ function jobTable(caption, jobs, when, time) {
             " ",
             idText(job.ID),
             h("p", { class: "reason" }, job.State.Message),
+            more?.(job),
           ),
           h("td", { class: "number muted" }, timeAgo(time(job))),
         )

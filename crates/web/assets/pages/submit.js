@@ -232,8 +232,11 @@ class SubmitPage {
     fill(
       this.outcome,
       problemList(
-        this.draft.mode === "text" ? placed : placed.map(({ line: _, ...rest }) => rest),
-        (line) => this.editor.goTo(line),
+        this.draft.mode === "form"
+          ? problems.map((problem) => this.form.named(problem))
+          : placed.map(({ line, ...problem }) =>
+            line ? { ...problem, where: `Line ${line}`, goTo: () => this.editor.goTo(line) } : problem
+          ),
       ),
     );
     fill(this.changes);

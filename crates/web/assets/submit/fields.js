@@ -15,7 +15,7 @@ export const GROUPS = [
     title: "What runs",
     open: true,
     fields: [
-      { path: "Name", name: "Name", kind: "text", placeholder: "the job's ID" },
+      { path: "Name", name: "Name", kind: "text", placeholder: "a generated name" },
       {
         path: "Tasks[0].Engine.Type",
         name: "Engine",
@@ -144,11 +144,16 @@ export function write(job, path, value) {
   }
 }
 
+/** What a line without `=` is in the job: no text, so that it is refused instead of emptied. */
+export const NO_VALUE = false;
+
 /** @param {Json} value @param {Field["kind"]} kind @returns {string} */
 export function toText(value, kind) {
   if (value === undefined || value === null) return "";
   if (kind === "lines") return Array.isArray(value) ? value.join("\n") : String(value);
-  if (kind === "pairs") return Object.entries(value).map(([key, text]) => `${key}=${text}`).join("\n");
+  if (kind === "pairs") {
+    return Object.entries(value).map(([key, text]) => text === NO_VALUE ? key : `${key}=${text}`).join("\n");
+  }
   if (kind === "paths") {
     return value.map((/** @type {Json} */ path) => `${path.Name}:${path.Path}`).join("\n");
   }
@@ -158,10 +163,22 @@ export function toText(value, kind) {
 
 /** @param {Json} constraint */
 function constraintText(constraint) {
-  const values = (constraint.Values ?? []).join(",");
+  const values = (constraint.Values ?? []).map(quotedValue).join(",");
   return `${constraint.Key} ${constraint.Operator === "!" ? "absent" : constraint.Operator}${
     values ? ` ${values}` : ""
   }`;
+}
+
+/** A value that the commas between values would split stands in quotes. @param {string} value */
+function quotedValue(value) {
+  return /[,"]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+}
+
+/** The values of a condition, separated by commas outside of quotes. @param {string} text */
+function valuesOf(text) {
+  const values = [...text.matchAll(/\s*(?:"((?:[^"]|"")*)"|([^,]*))\s*(?:,|$)/g)]
+    .map(([, quoted, plain]) => quoted === undefined ? plain.trim() : quoted.replaceAll('""', '"'));
+  return values.filter(Boolean);
 }
 
 /** @param {string} text @param {Field["kind"]} kind @returns {Json} undefined for an empty field */
@@ -173,7 +190,7 @@ export function fromText(text, kind) {
   if (kind === "pairs") {
     return Object.fromEntries(lines.map((line) => {
       const at = line.indexOf("=");
-      return at < 0 ? [line, ""] : [line.slice(0, at).trim(), line.slice(at + 1)];
+      return at < 0 ? [line, NO_VALUE] : [line.slice(0, at).trim(), line.slice(at + 1)];
     }));
   }
   if (kind === "paths") {
@@ -188,11 +205,19 @@ export function fromText(text, kind) {
   return text.trim();
 }
 
-/** @param {string} line */
+/** Words for operators that the API writes otherwise. @type {Record<string, string>} */
+const OPERATORS = { "": "exists", absent: "!", ">": "gt", "<": "lt" };
+
+/**
+ * Whatever follows the key is an operator, or else `a ~~ b` would become another
+ * condition: the service knows which operators there are.
+ * @param {string} line
+ */
 function constraint(line) {
-  const found = /^([^\s=!]+)\s*(==|!=|=|\bnotin\b|\bin\b|\bgt\b|\blt\b|\bexists\b|\babsent\b|!)?\s*(.*)$/
-    .exec(line);
-  const [, key, operator = "exists", rest = ""] = found ?? ["", line, "exists", ""];
-  const values = rest.replace(/^\(|\)$/g, "").split(",").map((value) => value.trim()).filter(Boolean);
-  return { Key: key, Operator: operator === "absent" ? "!" : operator, Values: values };
+  const negated = /^!\s*([^\s=!<>~]+)$/.exec(line);
+  if (negated) return { Key: negated[1], Operator: "!", Values: [] };
+  const [, key, after] = /^([^\s=!<>~]+)\s*(.*)$/.exec(line) ?? ["", line, ""];
+  const [, operator, rest] = /^([=!<>~]+|\w+|[^\s(]+|)\s*(.*)$/.exec(after) ?? ["", after, ""];
+  const values = valuesOf(rest.replace(/^\(|\)$/g, ""));
+  return { Key: key, Operator: OPERATORS[operator] ?? operator, Values: values };
 }

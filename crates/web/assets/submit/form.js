@@ -1,4 +1,4 @@
-// The form of a job; it edits the same job as the text, and shows each problem beside its field.
+// The form of a job; it edits the same job as the text, and shows each problem next to its field.
 
 import { h, say } from "../dom.js";
 import { bytes } from "../format.js";
@@ -193,20 +193,50 @@ export class Form {
     return { input, show, extra: h("span", { class: "module-file" }, file, told) };
   }
 
-  /** Shows problems beside their fields. @param {{ Path: string, Reason: string }[]} problems @returns {{ Path: string, Reason: string }[]} those without a field */
+  /** The visible field that holds what the path names. @param {string} problemPath */
+  #owner(problemPath) {
+    const path = problemPath.replace(/^Job\./, "");
+    return this.fields.filter(({ field, box }) =>
+      !box.hidden &&
+      (path === field.path || path.startsWith(`${field.path}.`) || path.startsWith(`${field.path}[`) ||
+        path === field.path.replace(".Resources.", ".ResourcesConfig."))
+    )
+      .sort((a, b) => b.field.path.length - a.field.path.length)[0];
+  }
+
+  /**
+   * A problem with the name of its field, and a way to get there.
+   * @param {{ Path?: string, Reason: string }} problem
+   * @returns {{ Path?: string, Reason: string, where?: string, goTo?: () => void }}
+   */
+  named(problem) {
+    const owner = problem.Path ? this.#owner(problem.Path) : undefined;
+    if (!owner) return problem;
+    const path = (problem.Path ?? "").replace(/^Job\./, "");
+    return {
+      Reason: reason(owner.field, path, problem.Reason),
+      where: owner.field.name,
+      goTo: () => {
+        const details = owner.box.closest("details");
+        if (details) details.open = true;
+        owner.input.focus();
+        owner.box.scrollIntoView({ block: "center" });
+      },
+    };
+  }
+
+  /** Shows problems next to their fields. @param {{ Path: string, Reason: string }[]} problems */
   mark(problems) {
-    const left = [];
     const marks = new Map();
+    const count = this.fields.find(({ field }) => field.path === "Count");
+    if (count && read(this.job, "Count") === 0) {
+      marks.set(count, ["0 is taken as 1; leave it empty for one execution"]);
+    }
     for (const problem of problems) {
+      const owner = this.#owner(problem.Path);
+      if (!owner) continue;
       const path = problem.Path.replace(/^Job\./, "");
-      const owner = this.fields.filter(({ field, box }) =>
-        !box.hidden &&
-        (path === field.path || path.startsWith(`${field.path}.`) || path.startsWith(`${field.path}[`) ||
-          path === field.path.replace(".Resources.", ".ResourcesConfig."))
-      )
-        .sort((a, b) => b.field.path.length - a.field.path.length)[0];
-      if (owner) marks.set(owner, [...(marks.get(owner) ?? []), problem.Reason]);
-      else left.push(problem);
+      marks.set(owner, [...(marks.get(owner) ?? []), reason(owner.field, path, problem.Reason)]);
     }
     for (const owner of this.fields) {
       const reasons = marks.get(owner);
@@ -218,6 +248,12 @@ export class Form {
         if (details) details.open = true;
       } else owner.input.removeAttribute("aria-invalid");
     }
-    return left;
   }
+}
+
+/** A line of pairs without `=` reads as a value of another type. @param {Field} field @param {string} path @param {string} reason */
+function reason(field, path, reason) {
+  if (field.kind !== "pairs" || !reason.startsWith("expected a string")) return reason;
+  const key = path.slice(field.path.length + 1);
+  return `'${key}' has no '='; write ${key}=value, or ${key}= for an empty value`;
 }

@@ -7,11 +7,11 @@ import { byReason } from "../job/waiting.js";
 import { joinCommands } from "../join.js";
 import { diff, hunks } from "./diff.js";
 
-/** @import { Json, NodeVerdict } from "../../types.d.ts" */
+/** @import { Json, NodeVerdict, ReasonGroup } from "../../types.d.ts" */
 
 const AROUND = 3;
 
-/** @param {{ Nodes: NodeVerdict[], Warnings?: string[] }} answer */
+/** @param {{ Nodes: NodeVerdict[], Groups: ReasonGroup[], Hopeless: boolean }} answer */
 export function chosenNodes(answer) {
   const nodes = answer.Nodes;
   const chosen = nodes.filter((node) => node.Chosen);
@@ -33,9 +33,11 @@ export function chosenNodes(answer) {
       icon(chosen.length ? "check" : "clock"),
       chosen.length
         ? `Would start now on ${plural(chosen.length, "node")}`
+        : answer.Hopeless
+        ? "Would wait: no node that has joined can ever take it"
         : "Would wait: no node can take it now",
     ),
-    byReason(nodes),
+    byReason(answer.Groups, chosen.map(({ NodeID }) => NodeID)),
   );
 }
 
@@ -50,11 +52,8 @@ export function warningList(warnings) {
   );
 }
 
-/**
- * @param {{ Path?: string, Reason: string, line?: number }[]} problems
- * @param {(line: number) => void} goTo
- */
-export function problemList(problems, goTo) {
+/** Each leads to its field of the form, or to its line of the text. @param {{ Path?: string, Reason: string, where?: string, goTo?: () => void }[]} problems */
+export function problemList(problems) {
   return h(
     "section",
     { class: "panel failed", role: "status" },
@@ -66,13 +65,10 @@ export function problemList(problems, goTo) {
         h(
           "li",
           { class: "wrap" },
-          problem.line
-            ? h(
-              "button",
-              { type: "button", class: "line-link", onclick: () => goTo(problem.line ?? 1) },
-              `Line ${problem.line}`,
-            )
+          problem.where
+            ? h("button", { type: "button", class: "line-link", onclick: problem.goTo }, problem.where)
             : null,
+          problem.where ? " " : null,
           problem.Path ? h("code", null, problem.Path) : null,
           problem.Path ? " " : null,
           problem.Reason,

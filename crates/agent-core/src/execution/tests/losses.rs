@@ -11,9 +11,11 @@ fn lost() -> Event {
 /// A run with a timeout of five seconds, started at [`NOW`].
 fn running_for_five_seconds() -> Execution {
     let mut execution = accepted(5);
-    for event in
-        [desired(DesiredState::Running, ""), Event::Prepared, Event::Started { at: NOW.time }]
-    {
+    for event in [
+        desired(DesiredState::Running, ""),
+        Event::Prepared,
+        Event::Started { at: NOW.time, remark: None },
+    ] {
         execution.handle(event, NOW);
     }
     execution
@@ -100,17 +102,41 @@ fn a_repeated_outcome_says_who_caused_it_and_where_the_results_are() {
     let collected =
         Collected { publishing: Publishing::Done(result.clone()), ..Default::default() };
     let (first, _) = split(execution.handle(Event::Collected(Box::new(collected)), NOW));
-    let (again, _) = split(execution.repeat_outcome());
+    let (again, _) = split(execution.repeat(ComputeState::BidAccepted));
     assert_eq!((again.published_result, again.cause), (Some(result), first.cause));
     assert_eq!(again.run_output.unwrap().exit_code, 0);
 
     let mut execution = running();
     execution.handle(Event::Failed(Failure::node("the container is gone")), NOW);
-    let (again, _) = split(execution.repeat_outcome());
+    let (again, _) = split(execution.repeat(ComputeState::BidAccepted));
     assert_eq!(
         (again.cause, again.message.as_str()),
         (FailureCause::Node, "the container is gone")
     );
+}
+
+/// Its state was restored from a backup.
+#[test]
+fn an_orchestrator_that_knows_less_is_told_again_what_runs() {
+    let told = |execution: &mut Execution, known| {
+        let effects = execution.repeat(known).into_iter();
+        let states = effects.map(|effect| match effect {
+            Effect::Report(report) => (report.compute_state, report.process_ended),
+            other => panic!("{other:?}"),
+        });
+        states.collect::<Vec<_>>()
+    };
+    use ComputeState::{AskForBid, AskForBidAccepted, BidAccepted};
+    let mut offered = accepted(0);
+    assert_eq!(told(&mut offered, AskForBid), [(AskForBidAccepted, false)]);
+    assert_eq!(told(&mut offered, AskForBidAccepted), []);
+    for known in [AskForBid, AskForBidAccepted] {
+        assert_eq!(told(&mut running(), known), [(BidAccepted, false)]);
+    }
+    assert_eq!(told(&mut running(), BidAccepted), []);
+    let mut stopping = running();
+    stopping.handle(stopped(), NOW);
+    assert_eq!(told(&mut stopping, AskForBid), [(BidAccepted, false)]);
 }
 
 #[test]
@@ -122,4 +148,33 @@ fn many_long_notes_make_no_long_message() {
     let (report, _) = split(execution.handle(Event::Collected(Box::new(collected)), NOW));
     assert_eq!(execution.phase.message(), report.message);
     assert!(report.message.len() <= MAX_MESSAGE_BYTES, "{} bytes", report.message.len());
+}
+
+#[test]
+fn what_a_probe_has_shown_of_the_node_is_in_the_report_and_in_its_repetition() {
+    for (failure, confirmed) in
+        [(Failure::confirmed("it starts nothing"), true), (Failure::refused("no program"), false)]
+    {
+        let mut execution = accepted(0);
+        execution.handle(desired(DesiredState::Running, ""), NOW);
+        let (report, _) = split(execution.handle(Event::Failed(failure.clone()), NOW));
+        assert_eq!((report.cause, report.confirmed), (failure.cause, confirmed));
+        let (again, _) = split(execution.repeat(ComputeState::BidAccepted));
+        assert_eq!((again.cause, again.confirmed), (failure.cause, confirmed));
+    }
+    // Its process went well, and its output cannot be read.
+    let mut execution = running();
+    execution.handle(exited(0), NOW);
+    let spoilt = Event::Failed(Failure::confirmed("its disk is broken"));
+    let (report, _) = split(execution.handle(spoilt, NOW));
+    assert_eq!((report.cause, report.confirmed), (FailureCause::Node, true));
+    assert_eq!(report.compute_state, ComputeState::Failed);
+}
+
+/// The ledger of an earlier release knows nothing of probes.
+#[test]
+fn a_failure_without_a_word_on_probes_is_not_confirmed() {
+    let old: Failure = serde_json::from_str(r#"{"cause":"Node","message":"x"}"#).unwrap();
+    assert_eq!(old, Failure::node("x"));
+    assert_eq!(serde_json::to_string(&old).unwrap(), r#"{"cause":"Node","message":"x"}"#);
 }

@@ -131,8 +131,22 @@ fn no_process_started_before_it_was_to_or_later_than_now() {
         execution.handle(desired(DesiredState::Running, ""), NOW);
         execution.handle(Event::Prepared, NOW);
         let later = Now { time: Timestamp(NOW.time.0 + 5), ..NOW };
-        execution.handle(Event::Started { at: Timestamp(at) }, later);
+        execution.handle(Event::Started { at: Timestamp(at), remark: None }, later);
         let Phase::Running { started_at, .. } = execution.phase else { panic!("it runs") };
         assert_eq!(started_at, Timestamp(believed));
     }
+}
+
+#[test]
+fn a_success_in_spite_of_a_killed_process_says_so() {
+    let mut execution = running();
+    execution.handle(Event::Exited(Exit { out_of_memory: true, ..Exit::default() }), NOW);
+    let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
+    assert_eq!(report.compute_state, ComputeState::Completed);
+    assert_eq!(
+        report.message,
+        "completed, but one of its processes was killed for using more than the 64 MB of memory, \
+         the limit in Resources.Memory"
+    );
+    assert_eq!(report.run_output.unwrap().runner_error, "");
 }

@@ -98,6 +98,28 @@ fn an_archive_beyond_the_limit_is_refused() {
 }
 
 #[test]
+fn holes_of_a_result_take_no_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let zeros = "\0".repeat(50 * CHUNK_BYTES);
+    let tar = tar_of(&[(EntryType::Regular, "a", &zeros), (EntryType::Regular, "b", "0123456789")]);
+    let bytes = CHUNK_BYTES as u64;
+    let unpacked = unpack(
+        &tar[..],
+        &dir.path().join("with"),
+        SizeLimit::with_holes(bytes),
+        Modes::Kept,
+        &any_disk(),
+    );
+    assert_eq!(unpacked.unwrap().bytes, 10);
+    // What seems a hundred times as large, and the same in an input.
+    for limit in [SizeLimit::with_holes(bytes / 4), SizeLimit::from(bytes)] {
+        let into = dir.path().join("without");
+        let error = unpack(&tar[..], &into, limit, Modes::Kept, &any_disk()).unwrap_err();
+        assert!(matches!(error, ArchiveError::TooLarge { .. }), "{error}");
+    }
+}
+
+#[test]
 fn a_cut_off_archive_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let tar = tar_of(&[(EntryType::Regular, "a", "0123456789")]);

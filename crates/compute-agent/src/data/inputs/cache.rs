@@ -2,8 +2,8 @@
 //!
 //! An entry is a directory as a source filled it. Inputs share its files through hard links: using
 //! an entry copies nothing, and evicting one takes nothing away from a running task. Tasks see
-//! inputs read-only; nothing writes to a file in the cache. When the cache exceeds its limit, it
-//! evicts the least recently used entry.
+//! inputs read-only; nothing writes to a file in the cache. When the cache exceeds a limit, the
+//! namespace that holds the most loses its least recently used entry.
 //!
 //! An entry is evicted under another name, so that it is either found whole or not at all. One
 //! that is evicted while it is being linked counts as missing.
@@ -28,8 +28,15 @@ use ring::digest::{SHA256, digest};
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::warn;
 
+use crate::data::retention::{Bounds, Item, superfluous};
 use crate::host::clock;
 use crate::host::tree::{remove_all, size_of};
+
+/// Entries of all namespaces together: each takes inodes, however small it is.
+const MAX_ENTRIES: usize = 10_000;
+
+/// Characters of the name of an entry that tell namespaces apart.
+const OWNER_LENGTH: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -57,6 +64,12 @@ impl Cache {
             text.extend_from_slice(part.as_bytes());
         }
         digest(&SHA256, &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The name of an entry of a namespace: whose it is, and what it is.
+    fn name(namespace: &str, key: &str) -> String {
+        let owner = Self::key(&[namespace]);
+        format!("{}-{}", &owner[..OWNER_LENGTH], Self::key(&[namespace, key]))
     }
 
     /// Evicts every entry to free disk space; returns whether there were any.
@@ -113,19 +126,18 @@ fn keep(root: &Path, entry: &Path, directory: &Path, max_bytes: u64) -> io::Resu
         return Ok(());
     }
     fs::create_dir_all(root)?;
-    let beside = entry.with_extension("new");
-    remove_all(&beside)?;
-    link_tree(directory, &beside)?;
+    let temporary = entry.with_extension("new");
+    remove_all(&temporary)?;
+    link_tree(directory, &temporary)?;
     remove_all(entry)?;
-    fs::rename(&beside, entry)?;
+    fs::rename(&temporary, entry)?;
     File::open(entry)?.set_times(FileTimes::new().set_modified(now()))?;
     shrink(root, max_bytes).map(drop)
 }
 
-/// Evicts the least recently used entries until the rest fits; returns how many.
+/// Evicts entries until the rest fits; returns how many.
 fn shrink(root: &Path, max_bytes: u64) -> io::Result<usize> {
-    let mut entries = Vec::new();
-    let mut total_bytes: u64 = 0;
+    let (mut paths, mut items) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(root)? {
         let path = entry?.path();
         // It is being made or removed.
@@ -135,22 +147,25 @@ fn shrink(root: &Path, max_bytes: u64) -> io::Result<usize> {
         match fs::metadata(&path).and_then(|entry| Ok((entry.modified()?, size_of(&path)?))) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             measured => {
-                let (used, bytes) = measured?;
-                total_bytes += bytes;
-                entries.push((used, bytes, path));
+                let (age, bytes) = measured?;
+                items.push(Item { owner: owner(&path), age, bytes });
+                paths.push(path);
             }
         }
     }
-    entries.sort();
+    let count = if max_bytes == 0 { 0 } else { MAX_ENTRIES };
     let mut dropped = 0;
-    for (_, bytes, path) in entries {
-        if total_bytes <= max_bytes {
-            break;
-        }
-        dropped += usize::from(evict(&path)?);
-        total_bytes -= bytes;
+    for index in superfluous(&items, Bounds { bytes: max_bytes, count }) {
+        dropped += usize::from(evict(&paths[index])?);
     }
     Ok(dropped)
+}
+
+/// The part of an entry's name that tells namespaces apart; empty for one of an earlier release.
+fn owner(entry: &Path) -> String {
+    let name = entry.file_name().and_then(|name| name.to_str());
+    let owner = name.and_then(|name| name.split_once('-'));
+    owner.map(|(owner, _)| owner.to_owned()).unwrap_or_default()
 }
 
 /// Returns whether the entry was still there.

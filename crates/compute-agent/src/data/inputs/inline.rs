@@ -86,7 +86,7 @@ fn write(url: &str, place: &InputDestination, quota: &Quota) -> Result<MountedIn
                 Modes::Readable,
                 quota.disk(),
             );
-            let bytes = unpacked.map_err(|error| match error {
+            let unpacked = unpacked.map_err(|error| match error {
                 ArchiveError::TooLarge { .. } if limit_bytes < MAX_UNPACKED_BYTES => {
                     quota.too_large()
                 }
@@ -95,7 +95,7 @@ fn write(url: &str, place: &InputDestination, quota: &Quota) -> Result<MountedIn
                 }
                 error => Failure::task(format!("cannot unpack its archive: {error}")),
             })?;
-            settled(quota.count(bytes))?;
+            settled(quota.count(unpacked.bytes))?;
             Ok(place.mounted_directory())
         }
         Content::File(bytes) => {

@@ -44,7 +44,7 @@ impl Ipfs {
         let last = path.rsplit('/').next().unwrap_or_default();
         let name = fetch.place.file_name(last, DEFAULT_FILE_NAME);
         let key = Cache::key(&["ipfs", &path, &name]);
-        let content = fetch.place.beside("content");
+        let content = fetch.place.temporary("content");
         let get = || async {
             let attempt = || self.get(&path, &name, &content, &fetch);
             self.retry.run(attempt).await.map_err(AttemptError::Permanent)
@@ -70,15 +70,16 @@ impl Ipfs {
         fetch: &Fetch<'_>,
     ) -> Result<(), AttemptError> {
         let reader = self.kubo.get(path).await?;
-        let (beside, content, name) =
-            (fetch.place.beside("unpacked"), content.to_owned(), name.to_owned());
+        let (temporary, content, name) =
+            (fetch.place.temporary("unpacked"), content.to_owned(), name.to_owned());
         let (limit_bytes, disk) = (fetch.quota.left_bytes(), fetch.quota.disk().clone());
         let unpacking = tokio::task::spawn_blocking(move || {
-            remove_all(&beside)?;
+            remove_all(&temporary)?;
             remove_all(&content)?;
             fs::create_dir(&content)?;
-            let size_bytes = archive::unpack(reader, &beside, limit_bytes, Modes::Readable, &disk)?;
-            let top = fs::read_dir(&beside)?.next().transpose()?;
+            let unpacked =
+                archive::unpack(reader, &temporary, limit_bytes, Modes::Readable, &disk)?;
+            let top = fs::read_dir(&temporary)?.next().transpose()?;
             let top = top.ok_or_else(|| io::Error::other("the IPFS node sent nothing"))?;
             if top.file_type()?.is_dir() {
                 fs::rename(top.path(), content.join(DIRECTORY))?;
@@ -88,7 +89,7 @@ impl Ipfs {
                 fs::set_permissions(&directory, Permissions::from_mode(0o755))?;
                 fs::rename(top.path(), directory.join(name))?;
             }
-            Ok(size_bytes)
+            Ok(unpacked.bytes)
         });
         let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error).into()));
         let size_bytes = unpacked.map_err(|error| match error {
@@ -96,7 +97,14 @@ impl Ipfs {
             ArchiveError::Io(error) if error.raw_os_error().is_some() || is_full(&error) => {
                 AttemptError::of_disk(&error)
             }
-            error => {
+            error @ (ArchiveError::TooManyEntries
+            | ArchiveError::Escape { .. }
+            | ArchiveError::Unusable { .. }
+            | ArchiveError::TooDeep
+            | ArchiveError::Sparse { .. }) => {
+                AttemptError::Permanent(Failure::task(format!("cannot unpack '{path}': {error}")))
+            }
+            error @ ArchiveError::Io(_) => {
                 AttemptError::transient(format!("the transfer of '{path}' broke off: {error}"))
             }
         })?;

@@ -34,7 +34,7 @@ pub(crate) struct QuotaRecord {
     disk: Disk,
 }
 
-/// The destination of one input: a directory of its own, on the disk of the data directory.
+/// The destination of one input: a separate directory, on the disk of the data directory.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct InputDestination {
     root: PathBuf,
@@ -165,8 +165,8 @@ impl InputDestination {
         self.root.join("directory")
     }
 
-    /// A name beside the directory, for temporary data.
-    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+    /// A path next to the directory, for temporary data.
+    pub(crate) fn temporary(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
@@ -191,7 +191,7 @@ impl InputDestination {
     }
 
     /// The file of this name: the task sees it at Target, or, when that ends with `/`, in the
-    /// directory Target beside what the image has there.
+    /// directory Target next to what the image has there.
     pub(crate) fn mounted_file(&self, name: &str) -> MountedInput {
         let source = self.directory().join(name);
         match self.target.strip_suffix('/') {

@@ -10,7 +10,8 @@ mod git;
 
 use agent_core::execution::Failure;
 use api_types::credential::CredentialValue;
-use api_types::source::{InputSource, RepositoryParams};
+use api_types::source::{InputSource, RepositoryParams, SourceType};
+use api_types::text::unparsed_url;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::HeaderMap;
 use reqwest::Url;
@@ -23,6 +24,7 @@ use super::source::{Fetch, Source, params};
 use crate::data::credentials::authorization;
 use crate::data::egress::{self, EgressClient};
 use crate::data::retry::{AttemptError, RetryPolicy};
+use crate::host::data_dir::ExecutionDir;
 use crate::host::tree;
 use git::Git;
 pub(crate) use git::Programs;
@@ -54,6 +56,31 @@ struct Settled {
     address: Option<String>,
 }
 
+/// What users should know of the repositories among these inputs: submodules are not fetched.
+pub(crate) fn notes(inputs: &[InputSource], dir: &ExecutionDir) -> Vec<String> {
+    let inputs = inputs.iter().enumerate();
+    let with_submodules = inputs.filter(|(index, input)| {
+        let is_repository = match input.source.source_type {
+            SourceType::RepoClone | SourceType::RepoCloneLfs => true,
+            SourceType::Inline
+            | SourceType::UrlDownload
+            | SourceType::LocalDirectory
+            | SourceType::S3
+            | SourceType::Ipfs => false,
+        };
+        is_repository && dir.input_directory(*index).join(".gitmodules").is_file()
+    });
+    with_submodules
+        .map(|(index, input)| {
+            format!(
+                "input {index} ({}, for '{}') has submodules, which are not fetched: their \
+                 directories are empty",
+                input.source.source_type, input.target
+            )
+        })
+        .collect()
+}
+
 /// A commit, and the reference under which the server offers it.
 #[derive(Debug, PartialEq, Eq)]
 struct Tip {
@@ -81,14 +108,23 @@ impl Repository {
     ) -> Result<(), AttemptError> {
         let settled = self.settle(url, fetch.credential).await?;
         let login = fetch.credential.and_then(|it| authorization(it, settled.url.as_str()));
-        let config = fetch.place.beside("gitconfig");
+        let config = fetch.place.temporary("gitconfig");
         let git = Git::new(config, &settled.url, settled.address, login)?;
         let listed = git.run(&["ls-remote", git.url()], None).await?;
         let tip = find(&listed, reference).ok_or_else(|| {
-            AttemptError::permanent(format!(
-                "{} has no branch or tag '{reference}'; check Ref (a commit needs its whole id)",
-                egress::shown(url)
-            ))
+            let shown = egress::shown(url);
+            // Another try would find it as empty.
+            if listed.trim().is_empty() {
+                let message = format!("{shown} is empty: it has no commit yet");
+                return AttemptError::Permanent(Failure::task(message));
+            }
+            AttemptError::definite(match reference {
+                "" => format!("{shown} has no default branch; name a branch or tag with Ref"),
+                _ => format!(
+                    "{shown} has no branch or tag '{reference}'; check Ref (a commit needs its \
+                     whole id)"
+                ),
+            })
         })?;
         let kind = match self.large_files {
             LargeFiles::Left => "repoclone",
@@ -127,7 +163,7 @@ impl Repository {
         if git.run_in(directory, &look_up, None).await.is_err() {
             let message =
                 format!("{} has no commit '{}'; check Ref", egress::shown(url), tip.commit);
-            return Err(AttemptError::permanent(message));
+            return Err(AttemptError::definite(message));
         }
         let checkout = ["checkout", "--quiet", "--detach", &tip.commit];
         git.run_in(directory, &checkout, watched).await?;
@@ -220,11 +256,12 @@ impl Source for Repository {
 }
 
 fn nothing_local() -> String {
-    "this node's settings allow no repositories of its own (allow_local_paths)".to_owned()
+    "this node's settings allow no local repositories (allow_local_paths)".to_owned()
 }
 
 fn url(repo: &str) -> Result<Url, String> {
-    let url = Url::parse(repo).map_err(|error| format!("its Repo '{repo}': {error}"))?;
+    let url =
+        Url::parse(repo).map_err(|error| format!("its Repo {}: {error}", unparsed_url(repo)))?;
     match url.scheme() {
         "http" | "https" | "file" => Ok(url),
         other => Err(format!("its Repo begins with '{other}:'; https, http and file work")),
@@ -237,7 +274,7 @@ fn find(listed: &str, reference: &str) -> Option<Tip> {
     let named = |name: &str| {
         let commit_of = |name: &str| tips.iter().find(|tip| tip.1 == name).map(|tip| tip.0);
         let own = commit_of(name)?;
-        // An annotated tag is an object of its own that points to the commit.
+        // An annotated tag is a separate object that points to the commit.
         let commit = commit_of(&format!("{name}^{{}}")).unwrap_or(own).to_owned();
         Some(Tip { commit, name: name.to_owned() })
     };
@@ -258,6 +295,16 @@ fn find(listed: &str, reference: &str) -> Option<Tip> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_url_is_quoted_without_its_password() {
+        for repo in ["https://u:secret@h:port/r.git", "https://u:sec/ret@h/r", "u:secret@h:r"] {
+            let refused = url(repo).unwrap_err();
+            assert!(!refused.contains("sec"), "{refused}");
+        }
+        let refused = url("https://u:secret@h.example:port/r").unwrap_err();
+        assert!(refused.starts_with("its Repo 'https://h.example…'"), "{refused}");
+    }
 
     #[test]
     fn a_reference_is_a_branch_before_a_tag_before_a_commit() {

@@ -16,6 +16,7 @@ use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::{GetOptions, GetResult, ObjectMeta, ObjectStore};
 use regex::Regex;
 use ring::digest::{Context, SHA256};
+use rustix::io::Errno;
 use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
 use unpack::{Beneath, RelativePath};
@@ -23,6 +24,7 @@ use unpack::{Beneath, RelativePath};
 use super::cache::Cache;
 use super::placement::{InputDestination, MountedInput, Quota};
 use super::source::{Fetch, Source, params};
+use crate::data::archive::why_unusable;
 use crate::data::retry::AttemptError;
 use crate::data::s3::{Bucket, Buckets, Place};
 use crate::host::tree;
@@ -35,9 +37,6 @@ const MAX_PAGES: usize = 10_000;
 
 /// Parallel downloads: with many small objects, latency dominates.
 const OBJECTS_AT_ONCE: usize = 8;
-
-/// Characters of a hostile key that a message shows.
-const MAX_SHOWN_CHARS: usize = 200;
 
 /// The file name in a Target that ends with `/`, when neither Alias nor Key has one.
 const DEFAULT_FILE_NAME: &str = "object";
@@ -151,8 +150,8 @@ async fn bring_object(
     let quota = &*fetch.quota;
     let write = || async move {
         let file = place.make_file(name_of_file)?;
-        let beside = place.beside("partial");
-        let output = std::fs::File::create(&beside)?;
+        let temporary = place.temporary("partial");
+        let output = std::fs::File::create(&temporary)?;
         let sum = save(bucket, key, found, output, quota).await?;
         if let Some(wanted) = wanted.filter(|wanted| *wanted != sum) {
             return Err(AttemptError::permanent(format!(
@@ -163,7 +162,7 @@ async fn bring_object(
                 BASE64_STANDARD.encode(wanted)
             )));
         }
-        Ok(fs::rename(&beside, &file).await?)
+        Ok(fs::rename(&temporary, &file).await?)
     };
     match tag {
         Some(tag) => {
@@ -252,7 +251,7 @@ fn selected(
 ) -> Result<Vec<ObjectMeta>, AttemptError> {
     if objects.is_empty() {
         let matching = filter.map_or_else(String::new, |filter| format!(" and match '{filter}'"));
-        return Err(AttemptError::permanent(format!(
+        return Err(AttemptError::definite(format!(
             "there are no objects in bucket '{}' at {} that begin with '{prefix}'{matching}",
             bucket.name, bucket.endpoint
         )));
@@ -292,8 +291,8 @@ async fn write_all(
                     GetOptions { if_match: object.e_tag.clone(), ..GetOptions::default() };
                 let found = bucket.store.get_opts(&object.location, options).await;
                 let found = found.map_err(|error| bucket.attempt_error(key, &error))?;
-                let file =
-                    files.lock().unwrap_or_else(PoisonError::into_inner).create_file(&path)?;
+                let made = files.lock().unwrap_or_else(PoisonError::into_inner).create_file(&path);
+                let file = made.map_err(|error| of_file(bucket, key, &error))?;
                 save(bucket, key, found, file, quota).await.map(drop)
             }
         })
@@ -306,21 +305,23 @@ fn path_below(bucket: &Bucket, prefix: &str, key: &str) -> Result<RelativePath, 
     // The store's keys have no slash at their beginning.
     let prefix = prefix.trim_start_matches('/');
     let directory = prefix.rfind('/').map_or("", |slash| &prefix[..=slash]);
-    let refused = |reason: &str| {
-        AttemptError::permanent(format!(
-            "bucket '{}' at {} lists a key that {reason}: '{}'",
-            bucket.name,
-            bucket.endpoint,
-            key.chars().take(MAX_SHOWN_CHARS).collect::<String>()
-        ))
-    };
+    let refused = |reason: &str| bucket.unusable_key(key, reason);
     // A prefix that ends within a directory's name lists other directories too, never other keys.
     let below = key.strip_prefix(directory).filter(|_| key.starts_with(prefix));
-    let below = below.ok_or_else(|| refused(&format!("does not begin with '{prefix}'")))?;
+    let below = below.ok_or_else(|| refused(&format!("it does not begin with '{prefix}'")))?;
     match RelativePath::new(FilePath::new(below)) {
         Ok(path) if !path.is_empty() => Ok(path),
-        Ok(_) => Err(refused("names a directory")),
+        Ok(_) => Err(refused("it names a directory")),
         Err(error) => Err(refused(&error.to_string())),
+    }
+}
+
+/// An object that cannot be a file. What its key excludes is no fault of the node's disk.
+fn of_file(bucket: &Bucket, key: &str, error: &std::io::Error) -> AttemptError {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    match errno.and_then(why_unusable) {
+        Some(reason) => bucket.unusable_key(key, reason),
+        None => AttemptError::of_disk(error),
     }
 }
 

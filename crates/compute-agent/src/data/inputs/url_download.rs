@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use agent_core::execution::Failure;
 use api_types::credential::CredentialValue;
 use api_types::source::{InputSource, UrlParams};
+use api_types::text::unparsed_url;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::StatusCode;
 use http::header::{
@@ -102,10 +103,10 @@ impl UrlDownload {
         let write = || async move {
             let file = place.make_file(name_of_file)?;
             // The final name appears only once the file is complete.
-            let beside = place.beside("partial");
-            download.run(response, &beside).await?;
-            make_readable(&beside)?;
-            fs::rename(&beside, &file).await?;
+            let temporary = place.temporary("partial");
+            download.run(response, &temporary).await?;
+            make_readable(&temporary)?;
+            fs::rename(&temporary, &file).await?;
             Ok(())
         };
         match validator.as_ref().and_then(|validator| validator.to_str().ok()) {
@@ -239,10 +240,15 @@ impl Download<'_> {
 
 fn url(input: &InputSource) -> Result<Url, String> {
     let params: UrlParams = params(input)?;
-    let url = Url::parse(&params.url).map_err(|error| format!("'{}': {error}", params.url))?;
+    let url = Url::parse(&params.url)
+        .map_err(|error| format!("{}: {error}", unparsed_url(&params.url)))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
-        _ => Err(format!("'{}' does not begin with http:// or https://", params.url)),
+        // Without slashes, a user's name passes for a scheme and the password for a path.
+        _ => {
+            let shown = unparsed_url(&params.url);
+            Err(format!("{shown} does not begin with http:// or https://"))
+        }
     }
 }
 
@@ -252,4 +258,30 @@ fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     let get = |name: HeaderName| headers.get(name).cloned();
     let strong = get(ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/"));
     strong.or_else(|| get(LAST_MODIFIED).filter(|_| headers.contains_key(CONTENT_LENGTH)))
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::source::{SourceSpec, SourceType};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_url_is_quoted_without_its_password() {
+        let of = |text: &str| InputSource {
+            source: SourceSpec {
+                source_type: SourceType::UrlDownload,
+                params: serde_json::from_value(json!({ "URL": text })).unwrap(),
+            },
+            target: String::new(),
+            alias: String::new(),
+        };
+        for text in
+            ["https://u:secret@h:port/a?sig=secret", "ftp://u:secret@h/a?sig=secret", "u:secret@h"]
+        {
+            let refused = url(&of(text)).unwrap_err();
+            assert!(!refused.contains("secret"), "{refused}");
+        }
+    }
 }

@@ -123,9 +123,9 @@ impl Publishers {
         };
         match outcome {
             Ok(result) => Publishing::Done(result),
-            Err(Failure { cause, message }) => {
-                let message = format!("publisher '{kind}': {message}");
-                Publishing::Failed(Failure { cause, message })
+            Err(failure) => {
+                let message = format!("publisher '{kind}': {failure}");
+                Publishing::Failed(Failure { message, ..failure })
             }
         }
     }

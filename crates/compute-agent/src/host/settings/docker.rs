@@ -11,13 +11,22 @@ use super::{InvalidSettings, Secret, values};
 /// The default address of a Docker Engine.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 
-/// As many as the Engine creates containers at once; more would sit idle.
+/// As many as the Engine creates containers in parallel; more would sit idle.
 const DEFAULT_SANDBOX_POOL: u16 = 8;
 
 /// A few tasks that start together; such tasks are rarer, and each slot has an address of the bridge.
 const DEFAULT_NETWORK_POOL: u16 = 2;
 
-/// Each slot is a running container, with the Engine's own process beside it.
+/// Capabilities that tasks may have: those with which an entrypoint that begins as root gives files to
+/// another user and becomes that user. They reach no further than the files and processes of the
+/// container.
+///
+/// Rejected: the Engine's own set. NET_RAW forges packets, MKNOD makes devices, SETPCAP and SETFCAP
+/// hand capabilities to others; and of what the Engine leaves out, NET_ADMIN would undo the rules of
+/// a network, and DAC_READ_SEARCH opens files of the node by their handles.
+const CAPABILITIES: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
+
+/// Each slot is a running container, with a process of the Engine for it.
 const MAX_SANDBOX_POOL: u16 = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -36,6 +45,9 @@ pub struct DockerSettings {
     /// address. One that is named here may be on any.
     #[serde(deserialize_with = "values::list")]
     pub registries: Vec<String>,
+    /// What root in a task's container has; empty for nothing.
+    #[serde(deserialize_with = "values::list")]
+    pub capabilities: Vec<String>,
     /// The configuration of docker's command line, for registries that `credentials` does not
     /// list; none is read when it is empty.
     pub config_file: PathBuf,
@@ -84,6 +96,15 @@ impl DockerSettings {
                 return Err(InvalidSettings::Refused { key, reason });
             }
         }
+        if let Some(unknown) =
+            self.capabilities.iter().find(|name| !CAPABILITIES.contains(&name.as_str()))
+        {
+            let reason = format!(
+                "'{unknown}' is none of those that tasks may have: {}",
+                CAPABILITIES.join(", ")
+            );
+            return Err(InvalidSettings::Refused { key: "docker.capabilities", reason });
+        }
         let key = "docker.credentials";
         for (registry, credentials) in &self.credentials {
             if registry.trim().is_empty() {
@@ -111,6 +132,7 @@ impl Default for DockerSettings {
             pull_policy: PullPolicy::Missing,
             credentials: BTreeMap::new(),
             registries: vec!["*".to_owned()],
+            capabilities: CAPABILITIES.map(str::to_owned).into(),
             images_max_percent: 85,
             images_max_bytes: 0,
             config_file: directory.map(|path| path.join("config.json")).unwrap_or_default(),

@@ -17,7 +17,7 @@ pub struct AwsVariables(pub BTreeMap<String, String>);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct S3Settings {
-    /// URLs of endpoints that jobs may name, beside the variables' own; requests to any other are
+    /// Endpoint URLs that jobs may name, in addition to the variables'; requests to any other are
     /// not signed.
     #[serde(deserialize_with = "values::list")]
     pub endpoints: Vec<String>,

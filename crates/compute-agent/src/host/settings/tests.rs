@@ -133,7 +133,7 @@ fn invalid_settings_are_named() {
         ("", &[("ENGINES", "")], "an agent without any engine"),
         ("", &[("LISTEN", "here")], "listen"),
         ("", &[("IPFS__API", "127.0.0.1:5001")], "ipfs.api: '127.0.0.1:5001' is not an http"),
-        ("", &[("RESULTS__BASE_URL", "http://")], "results.base_url: 'http://' is not an http"),
+        ("", &[("RESULTS__BASE_URL", "http://")], "results.base_url: 'http://…' is not an http"),
         ("", &[("INPUTS__CACHE_BYTES", "lots")], "'lots' is not an amount of bytes"),
         ("", &[("DOCKER__IMAGES_MAX_PERCENT", "0")], "0 is not a percentage from 1 to 100"),
         ("", &[("DOCKER__HOST", "ssh://there")], "'ssh://there' begins with none of"),

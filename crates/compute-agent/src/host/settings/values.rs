@@ -1,4 +1,4 @@
-//! Deserializers of values that people write as text, or that TOML has a form of its own for.
+//! Deserializers of values that people write as text, or in a form that TOML has for them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use agent_core::execution::{Collected, Event, Failure};
+use agent_core::execution::{Collected, Event};
 use api_types::protocol::FailureCause;
 use api_types::usage::Usage;
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::failpoints::COLLECT;
@@ -29,16 +30,19 @@ impl Steps {
     pub(crate) fn collect(self: &Arc<Self>, step: Step, exit_code: i32) {
         let steps = Arc::clone(self);
         self.spawn(&step.clone(), async move {
+            failpoint::handle("collect", &step.work.job_name);
             let watch = steps.observer.watch(step.id, &step.work);
             let event = match watch.within(steps.collect_whole(&step, exit_code)).await {
                 Ok(collected) => Event::Collected(Box::new(collected)),
-                Err(failure) => Event::Failed(failure),
+                Err(error) => {
+                    Event::Failed(steps.judge(&step, error, &CancellationToken::new()).await)
+                }
             };
             step.tell(event).await;
         });
     }
 
-    async fn collect_whole(&self, step: &Step, exit_code: i32) -> Result<Collected, Failure> {
+    async fn collect_whole(&self, step: &Step, exit_code: i32) -> Result<Collected, ExecutorError> {
         let executor = self.executor(&step.work)?;
         let dir = self.files.dirs.of(step.id);
         let grantor = Grantor::Orchestrator(self.files.secrets.handover().clone());
@@ -55,7 +59,8 @@ impl Steps {
             };
             let limit = room::limit(self, step).await;
             let is_last = refusals >= MAX_COLLECT_REFUSALS;
-            let intake = || Intake::new(&self.files.disk, limit).accepting_loss(is_last);
+            let intake =
+                || Intake::new(&self.files.disk, limit, &self.files.copies).accepting_loss(is_last);
             let collect = || collect::collect(executor, &self.files.publishers, &run, intake());
             match failpoint::around(COLLECT, collect).await {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
@@ -68,9 +73,11 @@ impl Steps {
                 }
                 outcome => {
                     let (mut collected, written_bytes) = outcome?;
-                    let usage = self.meters.totals(step.id).await;
-                    collected.usage =
-                        usage.map(|usage| Usage { disk: written_bytes.or(usage.disk), ..usage });
+                    if let Some((usage, curve)) = self.meters.totals(step.id).await {
+                        let disk = written_bytes.or(usage.disk);
+                        collected.usage = Some(Usage { disk, ..usage });
+                        collected.curve = curve;
+                    }
                     return Ok(collected);
                 }
             }
@@ -81,8 +88,10 @@ impl Steps {
 
 fn is_refusal(error: &ExecutorError) -> bool {
     match error {
-        ExecutorError::OutputLost { .. } => true,
-        ExecutorError::Failed(failure) => failure.cause == FailureCause::Node,
+        ExecutorError::OutputLost { .. } | ExecutorError::Refused { .. } => true,
+        ExecutorError::Failed(failure) => {
+            matches!(failure.cause, FailureCause::Node | FailureCause::Refused)
+        }
         _ => false,
     }
 }

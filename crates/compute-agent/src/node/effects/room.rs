@@ -9,9 +9,9 @@ use std::time::Duration;
 use agent_core::execution::Failure;
 use tracing::debug;
 
-use super::{Step, Steps};
-use crate::data::results::collect::intake::WHOLE;
-use crate::host::disk::{self, OutputLimit};
+use super::steps::{Step, Steps};
+use crate::data::results::collect::intake::{WHOLE, WHOLE_AND_PRINTED};
+use crate::host::disk::OutputLimit;
 use crate::runtime::Executor;
 
 /// The time of the first measurement, and the longest interval between two.
@@ -19,10 +19,6 @@ const ENGINE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// The same for tasks whose files lie in the data directory, where a measurement is cheaper.
 const DATA_DIRECTORY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-
-/// Interval of disk space checks while a task that can fill the node's disk runs. Fast disks write
-/// some hundred megabytes in that time, which the agent's reserve covers.
-const ASK_FOR_ROOM: Duration = Duration::from_millis(100);
 
 /// The write limit of the task; its inputs count towards it.
 pub(super) async fn limit(steps: &Steps, step: &Step) -> OutputLimit {
@@ -40,15 +36,8 @@ pub(super) async fn limit(steps: &Steps, step: &Step) -> OutputLimit {
     OutputLimit::new(disk_bytes, inputs_bytes, steps.files.results_max_bytes)
 }
 
-/// Returns when the task exceeds its limit, or the node's disk space.
+/// Returns when the task exceeds its limit.
 pub(super) async fn overfull(steps: &Steps, step: &Step, executor: &dyn Executor) -> Failure {
-    tokio::select! {
-        failure = beyond(steps, step, executor) => failure,
-        failure = shortage(steps), if executor.fills_the_data_directory() => failure,
-    }
-}
-
-async fn beyond(steps: &Steps, step: &Step, executor: &dyn Executor) -> Failure {
     let (mut wait, rarest) =
         if executor.fills_the_data_directory() { DATA_DIRECTORY } else { ENGINE };
     tokio::time::sleep(wait).await;
@@ -60,7 +49,11 @@ async fn beyond(steps: &Steps, step: &Step, executor: &dyn Executor) -> Failure 
         match written {
             Ok(Some(bytes)) => {
                 steps.meters.wrote(step.id, bytes);
-                if let Some(failure) = limit.check(WHOLE, bytes) {
+                let printed = steps.files.copies.bytes(step.id);
+                let failure = limit
+                    .check(WHOLE, bytes)
+                    .or_else(|| limit.check(WHOLE_AND_PRINTED, bytes.saturating_add(printed)));
+                if let Some(failure) = failure {
                     return failure;
                 }
             }
@@ -70,14 +63,5 @@ async fn beyond(steps: &Steps, step: &Step, executor: &dyn Executor) -> Failure 
         }
         tokio::time::sleep(wait).await;
         wait = (2 * wait).min(rarest);
-    }
-}
-
-async fn shortage(steps: &Steps) -> Failure {
-    loop {
-        if let Some(shortage) = steps.files.disk.shortage() {
-            return disk::failure(&shortage);
-        }
-        tokio::time::sleep(ASK_FOR_ROOM).await;
     }
 }

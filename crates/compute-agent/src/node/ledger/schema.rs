@@ -40,6 +40,10 @@ CREATE TABLE reports (
 CREATE UNIQUE INDEX reports_of_execution ON reports (execution_id, sequence);
 ";
 
+/// How the agents on this ledger ended: one row. It is made in a ledger of any release, since older
+/// ones neither need nor mind it.
+const ENDS: &str = "CREATE TABLE IF NOT EXISTS ends (record TEXT NOT NULL)";
+
 /// Entry `n` brings a ledger from format `n + 1` to the next.
 const STEPS: [&str; 2] = [FROM_FORMAT_1, FROM_FORMAT_2];
 
@@ -81,6 +85,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, NodeId), String> {
     } else if version < SCHEMA_VERSION {
         bring_up(&mut connection, version).map_err(text)?;
     }
+    connection.execute_batch(ENDS).map_err(text)?;
     let node_id = connection
         .query_row("SELECT id FROM node", [], |row| row.get(0))
         .optional()

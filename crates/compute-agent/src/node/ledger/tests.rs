@@ -26,6 +26,7 @@ fn done() -> Phase {
         message: String::new(),
         finished_at: Timestamp(9),
         unpublished: false,
+        kept_bytes: None,
         outcome: None,
     }
 }

@@ -15,6 +15,8 @@ use super::*;
 use crate::host::data_dir::DataDir;
 use crate::host::gpu::Inventory;
 use crate::host::settings::Settings;
+use crate::node::probe::Probes;
+use crate::node::reserve::Reserve;
 use crate::node::tasks::Tasks;
 use crate::node::usage::Meters;
 use crate::observer::Observer;
@@ -42,21 +44,24 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let contents = ledger.load(&path).unwrap();
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
     let engines = Engines::new([(EngineType::Noop, Box::new(Noop) as Box<dyn Executor>)]);
+    let tasks = Tasks::new(tokio::runtime::Handle::current());
     let steps = Arc::new(Steps {
         node_id: ledger.node_id(),
+        probes: Probes::new(Arc::clone(&engines), &data_dir, None, false, tasks.clone()),
         meters: Arc::new(Meters::new(&engines, data_dir.executions())),
+        reserve: Reserve::new(&engines, &Arc::default(), data_dir.root(), &settings),
         engines,
         gpus: Inventory::default(),
         observer: Observer::new(Tracer::default()),
         stop_grace: Duration::ZERO,
-        tasks: Tasks::new(tokio::runtime::Handle::current()),
+        tasks,
         files: Files::new(&settings, &data_dir, settings.listen, without_secrets()),
     });
     let (mailbox, messages) = Mailbox::new();
     let outbox = Arc::new(Outbox::default());
     let capacity = Resources { cpu_millis: 4000, memory_bytes: 1 << 40, ..Resources::ZERO };
     let mailbox_of_steps = mailbox.clone();
-    let limits = Limits { capacity, retain };
+    let limits = Limits { capacity, retain, retain_bytes: u64::MAX };
     let (outbox_of_it, vitals) = (outbox.clone(), Arc::default());
     let parts = Parts { limits, outbox: outbox_of_it, steps, mailbox: mailbox_of_steps, vitals };
     let supervisor = Supervisor::new(ledger, contents, parts);

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use agent_core::execution::{Exit, NO_EXIT_CODE};
 use api_types::ExecutionId;
-use bollard::models::ContainerState;
-use bollard::query_parameters::WaitContainerOptions;
-use futures_util::stream::StreamExt;
+use bollard::models::{ContainerInspectResponse, ContainerState, ContainerStateStatusEnum};
+use bollard::query_parameters::{InspectContainerOptions, WaitContainerOptions};
 use tracing::debug;
 
-use super::{Docker, RETRY_FIRST, RETRY_LONGEST, error, name};
+use super::{Docker, RETRY_FIRST, RETRY_LONGEST, error, name, remarks};
 use crate::host::backoff::Backoff;
 use crate::runtime::ExecutorError;
 
@@ -25,13 +24,24 @@ const MAX_WAIT_REFUSALS: u32 = 12;
 /// still runs after this time does run.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
 
-/// The exit code of a process that SIGKILL ended, which is how the kernel ends one for its memory.
+/// The exit code of a process that SIGKILL ended, which is how the kernel ends one for its memory,
+/// and the Engine one whose container is removed.
 const KILLED: i64 = 137;
 
-/// Pauses before it is asked again whether such a process was out of memory: the Engine and this agent
-/// each learn of that separately from the end, and sometimes later.
-const MEMORY_PAUSES: [Duration; 3] =
+/// Pauses before it is asked again whether such a process was out of memory, or its container is being
+/// removed: the Engine and this agent each learn of that separately from the end, and sometimes later.
+const KILLED_PAUSES: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(300)];
+
+/// Why SIGKILL ended a process, as far as the agent knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    /// Or the process ended otherwise.
+    Unknown,
+    OutOfMemory,
+    /// With its container.
+    Removed,
+}
 
 /// The Engine, as it showed itself while a container is waited for.
 #[derive(Debug, Default)]
@@ -55,21 +65,31 @@ impl Docker {
                     debug!(execution = %id, reason, "docker is unreachable while a task runs");
                 }
                 // A stopping or starting Engine may return any error.
-                Err(ExecutorError::Failed(failure)) if contact.refused() => {
-                    debug!(execution = %id, failure.message, "docker cannot report the end of a task");
+                Err(error @ (ExecutorError::Failed(_) | ExecutorError::Refused { .. }))
+                    if contact.refused() =>
+                {
+                    debug!(execution = %id, %error, "docker cannot report the end of a task");
                 }
                 // After an outage the Engine may report an end before it knows the exit code.
                 Ok(None) => contact.answered(),
-                Ok(Some(exit)) => {
-                    // When the first process ended, the kernel killed all others.
-                    self.sandboxes.give_back(id);
-                    self.guarded.give_back(id);
-                    return Ok(exit);
+                Ok(Some(exit)) => return Ok(self.ended(id, exit)),
+                // Its output until then is kept.
+                Err(ExecutorError::Gone) => {
+                    let code = NO_EXIT_CODE;
+                    let exit = Exit { code, is_removed: true, ..Exit::default() };
+                    return Ok(self.ended(id, exit));
                 }
                 Err(error) => return Err(error),
             }
             backoff.wait().await;
         }
+    }
+
+    /// When the first process ended, the kernel killed all others.
+    fn ended(&self, id: ExecutionId, exit: Exit) -> Exit {
+        self.sandboxes.give_back(id);
+        self.guarded.give_back(id);
+        exit
     }
 
     /// Waits on one connection; none when the container still runs after the connection ends.
@@ -81,53 +101,89 @@ impl Docker {
         let client = self.client()?;
         let options = WaitContainerOptions { condition: "not-running".to_owned() };
         let name = name(id);
-        let mut answers = std::pin::pin!(client.wait_container(&name, Some(options)));
+        let mut waiting = std::pin::pin!(client.wait_container(&name, Some(options)));
         let answer = match contact.is_away {
-            false => answers.next().await,
-            true => match tokio::time::timeout(SETTLING_TIME, answers.next()).await {
+            false => waiting.await,
+            true => match tokio::time::timeout(SETTLING_TIME, &mut waiting).await {
                 Ok(answer) => answer,
                 Err(_) => {
                     if self.state(id).await?.running == Some(true) {
                         contact.outlived();
                     }
-                    answers.next().await
+                    waiting.await
                 }
             },
         };
-        match answer {
-            // bollard turns an exit code into an error; the state below contains it as well.
-            Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) | None => {}
-            Some(Err(error)) => return Err(error::of_container(error)),
-        }
-        let state = self.state(id).await?;
+        let code = answer.map_err(error::of_container)?.map(|answer| answer.status_code);
+        let number = |code: Option<i64>| code.and_then(|code| i32::try_from(code).ok());
+        let container = match self.inspect(id).await {
+            // It was removed right after its end, or its end was the removal.
+            Err(ExecutorError::Gone) => {
+                let code = number(code).unwrap_or(NO_EXIT_CODE);
+                return Ok(Some(Exit { code, is_removed: true, ..Exit::default() }));
+            }
+            container => container?,
+        };
+        let remark = remarks::of_container(container.config.as_ref());
+        let state = state_of(container)?;
         if state.running == Some(true) || state.restarting == Some(true) {
             return Ok(None);
         }
+        let killed = self.why_killed(id, &state).await;
         Ok(Some(Exit {
-            code: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(NO_EXIT_CODE),
-            out_of_memory: self.was_out_of_memory(id, &state).await,
+            code: number(state.exit_code).unwrap_or(NO_EXIT_CODE),
+            out_of_memory: killed == Killed::OutOfMemory,
             fault: None,
             engine_away: contact.is_away,
+            is_removed: killed == Killed::Removed,
+            remark,
         }))
     }
 
-    async fn was_out_of_memory(&self, id: ExecutionId, ended: &ContainerState) -> bool {
+    async fn inspect(&self, id: ExecutionId) -> Result<ContainerInspectResponse, ExecutorError> {
+        let client = self.client()?;
+        let found = client.inspect_container(&name(id), None::<InspectContainerOptions>).await;
+        found.map_err(error::of_container)
+    }
+
+    pub(super) async fn state(&self, id: ExecutionId) -> Result<ContainerState, ExecutorError> {
+        state_of(self.inspect(id).await?)
+    }
+
+    async fn why_killed(&self, id: ExecutionId, ended: &ContainerState) -> Killed {
         if ended.oom_killed == Some(true) || self.meter.was_out_of_memory(id) {
-            return true;
+            return Killed::OutOfMemory;
         }
         if ended.exit_code != Some(KILLED) {
-            return false;
+            return Killed::Unknown;
         }
-        for pause in MEMORY_PAUSES {
+        if is_being_removed(ended) {
+            return Killed::Removed;
+        }
+        for pause in KILLED_PAUSES {
             tokio::time::sleep(pause).await;
-            let is_known = self.meter.was_out_of_memory(id)
-                || self.state(id).await.is_ok_and(|state| state.oom_killed == Some(true));
-            if is_known {
-                return true;
+            if self.meter.was_out_of_memory(id) {
+                return Killed::OutOfMemory;
+            }
+            match self.state(id).await {
+                Ok(state) if state.oom_killed == Some(true) => return Killed::OutOfMemory,
+                Ok(state) if is_being_removed(&state) => return Killed::Removed,
+                Err(ExecutorError::Gone) => return Killed::Removed,
+                Ok(_) | Err(_) => {}
             }
         }
-        false
+        Killed::Unknown
     }
+}
+
+fn state_of(container: ContainerInspectResponse) -> Result<ContainerState, ExecutorError> {
+    let without = || error::unreachable("its response has no container state".to_owned());
+    container.state.ok_or_else(without)
+}
+
+fn is_being_removed(state: &ContainerState) -> bool {
+    use ContainerStateStatusEnum::{DEAD, REMOVING};
+    state.dead == Some(true) || matches!(state.status, Some(REMOVING | DEAD))
 }
 
 // === impl Contact ===

@@ -1,70 +1,88 @@
 //! Classifies the Engine's errors for the execution.
 
 use agent_core::execution::Failure;
+use api_types::protocol::FailureCause;
 use bollard::errors::Error;
 
+use super::targets;
 use crate::runtime::ExecutorError;
 
 pub(super) fn unreachable(reason: String) -> ExecutorError {
     ExecutorError::Unreachable { engine: "docker", reason }
 }
 
-/// An error that says nothing about the task: the Engine is unreachable, or has an internal
+/// An error of a request that names nothing of a job: the Engine is unreachable, or has an internal
 /// problem.
 pub(super) fn of_engine(error: Error) -> ExecutorError {
     match error {
         Error::DockerResponseServerError { status_code, message } => {
-            ExecutorError::Failed(Failure::node(format!("docker answers {status_code}: {message}")))
+            ExecutorError::Failed(Failure::node(said(status_code, &message)))
         }
         other => unreachable(chain(&other)),
     }
 }
 
+/// An error of a request about a task's container, image or path. Whatever its status code is, only
+/// a twin tells whether the node is at fault.
+pub(super) fn of_task(error: Error) -> ExecutorError {
+    match error {
+        Error::DockerResponseServerError { status_code, message } => {
+            refused(said(status_code, &message), FailureCause::Node)
+        }
+        other => unreachable(chain(&other)),
+    }
+}
+
+fn said(status_code: u16, message: &str) -> String {
+    format!("docker answers {status_code}: {message}")
+}
+
+fn refused(reason: String, formerly: FailureCause) -> ExecutorError {
+    ExecutorError::Refused { reason, formerly }
+}
+
 pub(super) fn of_container(error: Error) -> ExecutorError {
-    if is_not_found(&error) { ExecutorError::Gone } else { of_engine(error) }
+    if is_not_found(&error) || is_removal(&error) { ExecutorError::Gone } else { of_task(error) }
+}
+
+/// What the Engine says of a container that it is removing.
+fn is_removal(error: &Error) -> bool {
+    matches!(error, Error::DockerResponseServerError { status_code: 409, message }
+        if message.contains("marked for removal"))
 }
 
 pub(super) fn of_path(error: Error, path: &str) -> ExecutorError {
     if is_not_found(&error) {
         ExecutorError::NoSuchPath { path: path.to_owned() }
     } else {
-        of_engine(error)
+        of_task(error)
     }
 }
 
 pub(super) fn of_create(error: Error, image: &str) -> ExecutorError {
     match error {
-        // It existed a moment ago: someone has removed it since.
+        // It existed a moment ago: it was removed since, or the Engine cannot use what it has of it.
         Error::DockerResponseServerError { status_code: 404, message } => {
             ExecutorError::NoSuchImage { image: image.to_owned(), reason: message }
         }
-        // Another node would respond the same.
-        Error::DockerResponseServerError { status_code: 400, message } => ExecutorError::Failed(
-            Failure::task(format!("docker cannot make the container: {message}")),
-        ),
-        other => of_engine(other),
+        Error::DockerResponseServerError { status_code: 400, message } => {
+            refused(format!("docker cannot make the container: {message}"), FailureCause::Task)
+        }
+        other => of_task(other),
     }
 }
 
-/// What the Engine says when a file is to be mounted where the image has a directory, or the other
-/// way round.
-const OTHER_KIND: &str = "mount a directory onto a file";
-
 pub(super) fn of_start(error: Error) -> ExecutorError {
     match error {
-        Error::DockerResponseServerError { message, .. } if message.contains(OTHER_KIND) => {
-            ExecutorError::Failed(Failure::task(format!(
-                "the Target of an input that is a file is a directory of the image, or the other \
-                 way round; a Target that ends with '/' is a directory, and the file is in it \
-                 under its name: {message}"
-            )))
+        error if targets::differ_in_kind(&error) => {
+            refused(targets::kinds_differ(&error), FailureCause::Task)
         }
-        // The command does not exist, or is not executable: another node would respond the same.
-        Error::DockerResponseServerError { status_code: 400, message } => ExecutorError::Failed(
-            Failure::task(format!("docker cannot start the container: {message}")),
-        ),
+        // The command does not exist, or is not executable.
+        Error::DockerResponseServerError { status_code: 400, message } => {
+            refused(format!("docker cannot start the container: {message}"), FailureCause::Task)
+        }
         Error::DockerResponseServerError { status_code: 404, .. } => ExecutorError::Gone,
-        other => of_engine(other),
+        other => of_task(other),
     }
 }
 

@@ -5,6 +5,7 @@ mod access;
 mod collector;
 mod config_file;
 mod credentials;
+mod facts;
 mod helper;
 mod login;
 mod progress;
@@ -22,8 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_core::execution::Failure;
 use api_types::credential::CredentialValue;
-use api_types::engine::{DockerParams, PullPolicy};
-use bollard::Docker;
+use api_types::engine::PullPolicy;
+use api_types::image::ImageReference;
 use bollard::errors::Error;
 use bollard::query_parameters::ListImagesOptions;
 use futures_util::FutureExt;
@@ -31,7 +32,8 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 use tokio::sync::{Notify, watch};
 use tracing::debug;
 
-use super::error::{is_not_found, of_engine};
+use super::engine::Engine;
+use super::error::{is_not_found, of_task};
 use crate::data::progress::Progress as ProgressReports;
 use crate::host::clock;
 use crate::host::settings::Settings;
@@ -39,6 +41,8 @@ use crate::runtime::ExecutorError;
 use access::{Access, PrivatePulls};
 use collector::Collector;
 use credentials::{Credentials, Known};
+pub(super) use facts::Facts;
+use facts::Present;
 use progress::Progress;
 use pull::{PullError, Signs};
 use record::{Hold, Record};
@@ -47,15 +51,15 @@ use registries::Registries;
 use seen::Seen;
 
 /// A pull shared by all tasks that wait for it: it continues while one of them waits.
-type Pulling = BoxFuture<'static, Result<(), PullError>>;
+type Pulling = BoxFuture<'static, Result<Present, PullError>>;
 
 /// The images of one Engine.
 pub(super) struct Images {
     policy: PullPolicy,
     credentials: Arc<Credentials>,
     registries: Arc<Registries>,
-    /// By image name, as tasks write it, and what the pull signs in with.
-    under_way: Mutex<HashMap<(String, Access), UnderWay>>,
+    /// By what the pull signs in with.
+    under_way: Mutex<HashMap<(ImageReference, Access), UnderWay>>,
     seen: Seen,
     record: Record,
     private: Arc<PrivatePulls>,
@@ -67,7 +71,8 @@ pub(super) struct Images {
 /// An image that a task asks for, and on whose behalf.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
-    pub(super) params: &'a DockerParams,
+    pub(super) image: &'a ImageReference,
+    pub(super) pull_policy: Option<PullPolicy>,
     pub(super) namespace: &'a str,
     /// The credentials that the task names for its registry.
     pub(super) credential: Option<&'a CredentialValue>,
@@ -75,9 +80,7 @@ pub(super) struct Wanted<'a> {
 
 /// Whether an image is there for a task.
 enum Presence {
-    Usable {
-        id: String,
-    },
+    Usable(Present),
     /// It came with credentials that are not the task's.
     OfOthers,
     Absent,
@@ -91,8 +94,8 @@ struct UnderWay {
 // === impl Images ===
 
 impl Images {
-    /// `record` is the file that records the pulled images; another one beside it records those that
-    /// are being pulled with credentials.
+    /// `record` is the file that records the pulled images; another one next to it records those
+    /// that are being pulled with credentials.
     pub(super) fn new(settings: &Settings, record: &Path) -> Self {
         let private = Arc::new(PrivatePulls::open(record.with_extension("private.json")));
         let credentials = Arc::new(Credentials::new(&settings.docker));
@@ -133,8 +136,8 @@ impl Images {
     }
 
     /// Protects the image from collection while a container of it is being created.
-    pub(super) fn hold(&self, image: &str) -> Hold {
-        self.record.hold(full_name(image))
+    pub(super) fn hold(&self, image: &ImageReference) -> Hold {
+        self.record.hold(image.full_name())
     }
 
     /// A container was removed: its image may be unused now.
@@ -143,7 +146,7 @@ impl Images {
     }
 
     /// Collects images, until the agent stops.
-    pub(super) async fn collect(&self, client: impl Fn() -> Result<Docker, ExecutorError>) {
+    pub(super) async fn collect(&self, client: impl Fn() -> Result<Engine, ExecutorError>) {
         loop {
             let _ = tokio::time::timeout(collector::INTERVAL, self.collection_due.notified()).await;
             if let Ok(client) = client()
@@ -155,21 +158,21 @@ impl Images {
         }
     }
 
-    /// Ensures that the image is there for the task, and reports the progress of a long pull.
+    /// Ensures that the image is there for the task, and reports the progress of a long pull. Returns
+    /// what the image says of itself.
     pub(super) async fn ensure(
         &self,
-        client: &Docker,
+        client: &Engine,
         wanted: Wanted<'_>,
         reports: &ProgressReports,
-    ) -> Result<(), ExecutorError> {
-        let (image, policy) =
-            (wanted.params.image.as_str(), self.policy(wanted.params.pull_policy));
+    ) -> Result<Facts, ExecutorError> {
+        let (image, policy) = (wanted.image, self.policy(wanted.pull_policy));
         let access = Access::of(wanted.namespace, wanted.credential);
         if policy != PullPolicy::Always {
             match self.presence(client, image, &access).await? {
-                Presence::Usable { id } => {
-                    self.record.used(&id, clock::now());
-                    return Ok(());
+                Presence::Usable(Present { id, facts }) => {
+                    self.record.used_by(&id, wanted.namespace, clock::now());
+                    return Ok(facts);
                 }
                 Presence::Absent if policy == PullPolicy::Never => return Err(self.absent(image)),
                 Presence::OfOthers if policy == PullPolicy::Never => return Err(of_others(image)),
@@ -178,56 +181,58 @@ impl Images {
             }
         }
         let checked = self.registries.check(image).await;
-        checked.map_err(|reason| ExecutorError::Failed(pull::refused(image, &reason)))?;
+        checked.map_err(|reason| ExecutorError::Failed(pull::refused(image.as_str(), &reason)))?;
         let (pulling, progress) = self.join_pull(client, image, access, wanted.credential);
         let progress_text = || format!("pulling image '{image}': {}", *progress.borrow());
-        reports.during(pulling, progress_text).await.map_err(PullError::into_error)
+        let pulled = reports.during(pulling, progress_text).await.map_err(PullError::into_error)?;
+        self.record.used_by(&pulled.id, wanted.namespace, clock::now());
+        Ok(pulled.facts)
     }
 
     /// Whether the Engine has the image, or had it a moment ago, for this access.
     async fn presence(
         &self,
-        client: &Docker,
-        image: &str,
+        client: &Engine,
+        image: &ImageReference,
         access: &Access,
     ) -> Result<Presence, ExecutorError> {
-        if let Some(id) = self.seen.id(image, clock::now())
-            && self.record.allows(&id, access).unwrap_or(true)
+        if let Some(seen) = self.seen.get(image.as_str(), clock::now())
+            && self.record.allows(&seen.id, access).unwrap_or(true)
         {
-            return Ok(Presence::Usable { id });
+            return Ok(Presence::Usable(seen));
         }
         let Some(found) = present(client, image).await? else { return Ok(Presence::Absent) };
         let is_known_private = || {
             let mut names = found.names.iter().map(|name| full_name(name));
             let came_from_a_registry = self.record.is_lost() && found.is_from_registry;
             came_from_a_registry
-                || self.private.has(&full_name(image))
+                || self.private.has(&image.full_name())
                 || names.any(|name| self.private.has(&name))
         };
         // An image that the agent did not pull is its operator's.
-        if !self.record.allows(&found.id, access).unwrap_or_else(|| !is_known_private()) {
+        if !self.record.allows(&found.image.id, access).unwrap_or_else(|| !is_known_private()) {
             return Ok(Presence::OfOthers);
         }
-        self.seen.note(image, &found.id, clock::now());
-        Ok(Presence::Usable { id: found.id })
+        self.seen.note(image.as_str(), found.image.clone(), clock::now());
+        Ok(Presence::Usable(found.image))
     }
 
     /// The Engine did not have the image when a container was to be created.
-    pub(super) fn missed(&self, image: &str) {
-        self.seen.forget(image);
+    pub(super) fn missed(&self, image: &ImageReference) {
+        self.seen.forget(image.as_str());
     }
 
     /// Joins the pull in progress, or starts one.
     fn join_pull(
         &self,
-        client: &Docker,
-        image: &str,
+        client: &Engine,
+        image: &ImageReference,
         access: Access,
         credential: Option<&CredentialValue>,
     ) -> (Shared<Pulling>, watch::Receiver<Progress>) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         under_way.retain(|_, pull| pull.pulling.upgrade().is_some());
-        let key = (image.to_owned(), access.clone());
+        let key = (image.clone(), access.clone());
         if let Some(pull) = under_way.get(&key)
             && let Some(pulling) = pull.pulling.upgrade()
             && pulling.peek().is_none()
@@ -241,7 +246,7 @@ impl Images {
         };
         let pull = Pull {
             client: client.clone(),
-            image: image.to_owned(),
+            image: image.clone(),
             registries: Arc::clone(&self.registries),
             access,
             record: self.record.clone(),
@@ -256,7 +261,7 @@ impl Images {
         (pulling, progress)
     }
 
-    fn absent(&self, image: &str) -> ExecutorError {
+    fn absent(&self, image: &ImageReference) -> ExecutorError {
         let remedy = match self.policy {
             PullPolicy::Never => "change docker.pull_policy of its agent",
             PullPolicy::Missing | PullPolicy::Always => "change the PullPolicy of the task",
@@ -268,23 +273,24 @@ impl Images {
     }
 }
 
-fn of_others(image: &str) -> ExecutorError {
+fn of_others(image: &ImageReference) -> ExecutorError {
     ExecutorError::Failed(Failure::fetch(format!(
         "image '{image}' is on this node with other credentials than this task's, and the pull \
          policy 'never' forbids asking its registry; change the PullPolicy of the task"
     )))
 }
 
-/// Whether another agent on this data directory would know of the pull.
-enum Recorded {
-    Durably,
-    InMemory,
+/// An image that was pulled.
+struct Pulled {
+    image: Present,
+    /// Whether another agent on this data directory would know of the pull.
+    is_durable: bool,
 }
 
 /// One pull, and where it is recorded.
 struct Pull {
-    client: Docker,
-    image: String,
+    client: Engine,
+    image: ImageReference,
     registries: Arc<Registries>,
     access: Access,
     record: Record,
@@ -295,21 +301,29 @@ struct Pull {
 // === impl Pull ===
 
 impl Pull {
-    async fn run(self, signs: Signs, progress: watch::Sender<Progress>) -> Result<(), PullError> {
+    async fn run(
+        self,
+        signs: Signs,
+        progress: watch::Sender<Progress>,
+    ) -> Result<Present, PullError> {
         if self.access == Access::Node {
-            return self.run_and_record(signs, progress).await.map(drop);
+            return self.run_and_record(signs, progress).await.map(|pulled| pulled.image);
         }
-        let (private, name) = (Arc::clone(&self.private), full_name(&self.image));
+        let (private, name) = (Arc::clone(&self.private), self.image.full_name());
         private.begin(&name).map_err(|error| {
             let message = format!("cannot record a pull with credentials: {error}");
             PullError::Failed(Failure::node(message))
         })?;
         let outcome = self.run_and_record(signs, progress).await;
         // An Engine that does not answer may finish the pull, and a full disk records nothing.
-        if !matches!(outcome, Err(PullError::Away(_)) | Ok(Recorded::InMemory)) {
+        let is_unknown = match &outcome {
+            Ok(pulled) => !pulled.is_durable,
+            Err(error) => matches!(error, PullError::Away(_)),
+        };
+        if !is_unknown {
             private.end(&name);
         }
-        outcome.map(drop)
+        outcome.map(|pulled| pulled.image)
     }
 
     /// Pulls the image, and records the agent as its owner unless the image was present under
@@ -318,45 +332,45 @@ impl Pull {
         self,
         signs: Signs,
         progress: watch::Sender<Progress>,
-    ) -> Result<Recorded, PullError> {
+    ) -> Result<Pulled, PullError> {
         let Self { client, image, registries, access, record, collection_due, .. } = self;
-        let mut recorded = Recorded::Durably;
+        let mut pulled = Pulled { image: Present::default(), is_durable: true };
         let before = ids(&client).await;
         pull::pull(client.clone(), image.clone(), &registries, signs, progress).await?;
         // An image with unknown origin counts as someone else's.
         if let (Some(before), Ok(Some(found))) = (before, present(&client, &image).await) {
-            if record.knows(&found.id) || !before.contains(&found.id) {
-                let (name, now) = (full_name(&image), clock::now());
-                if !record.pulled(&found.id, name, found.size_bytes, &access, now).await {
-                    recorded = Recorded::InMemory;
-                }
+            let Found { image: Present { id, facts }, size_bytes, .. } = found;
+            pulled.image = Present { id: id.clone(), facts };
+            if record.knows(&id) || !before.contains(&id) {
+                let (name, now) = (image.full_name(), clock::now());
+                pulled.is_durable = record.pulled(&id, name, size_bytes, &access, now).await;
             } else {
-                debug!(image, "the pulled image was present before: the agent does not own it");
+                debug!(%image, "the pulled image was present before: the agent does not own it");
             }
         }
         collection_due.notify_one();
-        Ok(recorded)
+        Ok(pulled)
     }
 }
 
 /// An image that the Engine has.
 struct Found {
-    id: String,
+    image: Present,
     size_bytes: u64,
     /// The names that the Engine has for it.
     names: Vec<String>,
     is_from_registry: bool,
 }
 
-async fn ids(client: &Docker) -> Option<HashSet<String>> {
+async fn ids(client: &Engine) -> Option<HashSet<String>> {
     let images = client.list_images(None::<ListImagesOptions>).await.ok()?;
     Some(images.into_iter().map(|image| image.id).collect())
 }
 
-async fn present(client: &Docker, image: &str) -> Result<Option<Found>, ExecutorError> {
+async fn present(client: &Engine, image: &ImageReference) -> Result<Option<Found>, ExecutorError> {
     match client.inspect_image(image).await {
         Ok(found) => Ok(Some(Found {
-            id: found.id.unwrap_or_default(),
+            image: Present { facts: Facts::of(&found), id: found.id.unwrap_or_default() },
             size_bytes: found.size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
             names: found.repo_tags.unwrap_or_default(),
             is_from_registry: found.repo_digests.is_some_and(|digests| !digests.is_empty()),
@@ -366,6 +380,6 @@ async fn present(client: &Docker, image: &str) -> Result<Option<Found>, Executor
             let message = format!("'{image}' is not the name of an image: {message}");
             Err(ExecutorError::Failed(Failure::task(message)))
         }
-        Err(error) => Err(of_engine(error)),
+        Err(error) => Err(of_task(error)),
     }
 }

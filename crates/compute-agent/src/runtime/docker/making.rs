@@ -4,18 +4,19 @@ use agent_core::execution::Failure;
 use api_types::ExecutionId;
 use api_types::engine::{DockerParams, NetworkType};
 use bollard::errors::Error;
-use bollard::models::ContainerStateStatusEnum;
+use bollard::models::{ContainerConfig, ContainerStateStatusEnum, HostConfig};
 use bollard::query_parameters::{
     CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use super::engine::Engine;
 use super::error::{is_conflict, is_not_found};
-use super::image::Wanted;
+use super::image::{Facts, Wanted};
 use super::{
-    ANSWER_TIMEOUT, Docker, RETRY_FIRST, RETRY_LONGEST, container, error, name, params,
-    result_directories, sandbox,
+    ANSWER_TIMEOUT, Docker, LABEL_NODE, RETRY_FIRST, RETRY_LONGEST, container, error, image_of,
+    name, params, result_directories, sandbox, targets,
 };
 use crate::host::backoff::Backoff;
 use crate::observer;
@@ -38,13 +39,15 @@ impl Docker {
         let client = self.client()?;
         let params =
             params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
+        let image = image_of(&params)?;
         let credential = run.granted.of(&run.work.task.engine.params);
         let credential = credential.map_err(ExecutorError::Failed)?;
-        let wanted = Wanted { params: &params, namespace: &run.work.namespace, credential };
-        let _held = self.images.hold(&params.image);
+        let (pull_policy, namespace) = (params.pull_policy, run.work.namespace.as_str());
+        let wanted = Wanted { image: &image, pull_policy, namespace, credential };
+        let _held = self.images.hold(&image);
         let mut tries = 1;
         loop {
-            cancel
+            let facts = cancel
                 .run_until_cancelled(observer::part(
                     "ensure image",
                     self.images.ensure(&client, wanted, &run.progress),
@@ -52,20 +55,23 @@ impl Docker {
                 .await
                 .unwrap_or(Err(ExecutorError::Cancelled))?;
             let _change = self.change().await;
-            let making = self.make_container(&client, run, &params);
+            let making = self.make_container(&client, run, &params, &facts);
             let made = tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
                 Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
             });
             match made {
                 // Someone removed it after it was seen: it is pulled again.
                 Err(error @ ExecutorError::NoSuchImage { .. }) => {
-                    self.images.missed(&params.image);
+                    self.images.missed(&image);
                     if tries == IMAGE_TRIES {
                         return Err(error);
                     }
                     tries += 1;
                 }
-                made => break made?,
+                made => {
+                    self.remarks.note(run.id, facts.remark());
+                    break made?;
+                }
             }
         }
         let directories = result_paths::directories(&run.work);
@@ -74,9 +80,10 @@ impl Docker {
 
     async fn make_container(
         &self,
-        client: &bollard::Docker,
+        client: &Engine,
         run: &Run,
         params: &DockerParams,
+        image: &Facts,
     ) -> Result<(), ExecutorError> {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let mut sandbox = match run.work.task.network.network_type {
@@ -87,7 +94,9 @@ impl Docker {
         let is_guarded = run.work.task.network.network_type == NetworkType::Full;
         let mut tries = 1;
         loop {
-            let body = container::body(run, params, sandbox.as_deref());
+            let mut body =
+                container::body(run, params, image, sandbox.as_deref(), &self.capabilities);
+            self.targets.apply(client, &mut body).await?;
             let disk_bytes = run.work.resources.disk;
             match self.room.create(client, name(run.id), body, disk_bytes).await {
                 Ok(answer) => {
@@ -126,46 +135,73 @@ impl Docker {
         }
     }
 
-    /// Recreates a container if its sandbox ended before it was started: with a network namespace of
-    /// its own, or with another sandbox where the task has a network. Returns whether it did.
+    /// Recreates a container that did not start, where something about it can be changed. If its
+    /// sandbox ended before: with a separate network namespace, or with another sandbox where the
+    /// task has a network. If the image has directories where it mounts files: with the files in
+    /// these. Returns whether it did.
     pub(super) async fn remake(
         &self,
-        client: &bollard::Docker,
+        client: &Engine,
         id: ExecutionId,
+        differs_in_kind: bool,
     ) -> Result<bool, ExecutorError> {
         let found = client.inspect_container(&name(id), None::<InspectContainerOptions>).await;
         let found = found.map_err(error::of_container)?;
         let Some(mut host_config) = found.host_config else { return Ok(false) };
-        let mode = host_config.network_mode.take().unwrap_or_default();
-        let Some(sandbox) = mode.strip_prefix(sandbox::JOINS) else { return Ok(false) };
-        if self.sandboxes.runs(client, sandbox).await? {
+        let config = found.config.unwrap_or_default();
+        let network = self.other_network(client, id, &config, &host_config).await?;
+        let needs_network = network.is_some();
+        if let Some(network) = network {
+            host_config.network_mode = Some(network);
+        }
+        let reference = config.image.clone().unwrap_or_default();
+        let mut body = container::again(config, host_config);
+        let has_moved = differs_in_kind && {
+            let image = found.image.unwrap_or_default();
+            let image = targets::Image { id: &image, reference: &reference };
+            let labels = body.labels.as_ref();
+            let node = labels.and_then(|labels| labels.get(LABEL_NODE)).cloned();
+            let node = node.unwrap_or_default();
+            self.targets.correct(client, id, image, &mut body, node).await?
+        };
+        if !needs_network && !has_moved {
             return Ok(false);
         }
-        debug!(execution = %id, "its sandbox has ended: recreating the container");
-        let config = found.config.unwrap_or_default();
-        let network = match container::has_network(&config) {
-            true => format!("{}{}", sandbox::JOINS, self.guarded.lease_or_make(client, id).await?),
-            false => "none".to_owned(),
-        };
-        host_config.network_mode = Some(network);
-        let body = container::again(config, host_config);
+        debug!(execution = %id, needs_network, has_moved, "recreating the container");
         let directories = container::result_directories(&body);
         let options = RemoveContainerOptions { v: true, force: true, link: false };
         client.remove_container(&name(id), Some(options)).await.map_err(error::of_engine)?;
-        self.sandboxes.give_back(id);
+        if needs_network {
+            self.sandboxes.give_back(id);
+        }
         let options = CreateContainerOptions { name: Some(name(id)), ..Default::default() };
-        client.create_container(Some(options), body).await.map_err(error::of_engine)?;
+        client.create_container(Some(options), body).await.map_err(error::of_task)?;
         result_directories::make(client, &name(id), directories).await?;
         Ok(true)
     }
 
+    /// The network for a container whose sandbox has ended; none while it runs, or without one.
+    async fn other_network(
+        &self,
+        client: &Engine,
+        id: ExecutionId,
+        config: &ContainerConfig,
+        host_config: &HostConfig,
+    ) -> Result<Option<String>, ExecutorError> {
+        let mode = host_config.network_mode.as_deref().unwrap_or_default();
+        let Some(sandbox) = mode.strip_prefix(sandbox::JOINS) else { return Ok(None) };
+        if self.sandboxes.runs(client, sandbox).await? {
+            return Ok(None);
+        }
+        Ok(Some(match container::has_network(config) {
+            true => format!("{}{}", sandbox::JOINS, self.guarded.lease_or_make(client, id).await?),
+            false => "none".to_owned(),
+        }))
+    }
+
     /// Adopts an existing container, unless it joins a sandbox that is now leased to another
     /// execution: then it is removed.
-    async fn take_over(
-        &self,
-        client: &bollard::Docker,
-        id: ExecutionId,
-    ) -> Result<(), ExecutorError> {
+    async fn take_over(&self, client: &Engine, id: ExecutionId) -> Result<(), ExecutorError> {
         let found = client.inspect_container(&name(id), None::<InspectContainerOptions>).await;
         let found = found.map_err(error::of_container)?;
         let is_new =

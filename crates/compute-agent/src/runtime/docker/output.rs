@@ -5,14 +5,14 @@ use std::time::Duration;
 use agent_core::execution::Failure;
 use api_types::Timestamp;
 use api_types::log::LogStream;
-use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::query_parameters::{DownloadFromContainerOptions, LogsOptions};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 
+use super::engine::Engine;
 use super::error;
-use crate::runtime::{ExecutorError, OutputChunk};
+use crate::runtime::{ExecutorError, OutputChunk, OutputRange};
 
 /// The Engine has all chunks ready, unless it follows; one that takes longer will never come.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -23,17 +23,18 @@ enum Broken {
     Silent,
 }
 
-/// Everything that the container printed, from the Engine's log driver: so far, or until its end.
+/// What the container printed, from the Engine's log driver: so far, or until its end.
 pub(super) fn of_container(
-    client: Docker,
+    client: Engine,
     name: String,
-    follow: bool,
+    OutputRange { follow, since }: OutputRange,
 ) -> BoxStream<'static, Result<OutputChunk, ExecutorError>> {
     let options = LogsOptions {
         follow,
         stdout: true,
         stderr: true,
         timestamps: true,
+        since: since.map_or(0, whole_seconds),
         tail: "all".to_owned(),
         ..Default::default()
     };
@@ -50,7 +51,7 @@ pub(super) fn of_container(
                 Ok(LogOutput::StdOut { message }) => (LogStream::Stdout, message),
                 Ok(LogOutput::StdErr { message }) => (LogStream::Stderr, message),
                 Ok(LogOutput::StdIn { .. }) => return None,
-                // No container has a terminal: this is what the Engine says of its own accord.
+                // No container has a terminal: this is what the Engine itself says.
                 Ok(LogOutput::Console { message }) => return Some(Err(said(&message))),
                 Err(Broken::Engine(error)) => return Some(Err(error::of_container(error))),
                 Err(Broken::Silent) => return Some(Err(lost(silence()))),
@@ -62,6 +63,11 @@ pub(super) fn of_container(
             move |piece| stream::iter(ends.restored(piece).into_iter().flatten())
         })
         .boxed()
+}
+
+/// The second that this time is in; the start of everything where the library has no number for it.
+fn whole_seconds(time: Timestamp) -> i32 {
+    i32::try_from(time.0.div_euclid(1_000_000_000)).unwrap_or(0)
 }
 
 /// Restores the line ends that the `local` driver drops from lines longer than 16 KiB, which it
@@ -110,7 +116,7 @@ fn stamped(stream: LogStream, mut message: Bytes) -> Result<OutputChunk, Executo
 
 /// The path in the container, as a tar.
 pub(super) fn of_path(
-    client: &Docker,
+    client: &Engine,
     name: &str,
     path: &str,
 ) -> BoxStream<'static, Result<Bytes, ExecutorError>> {
@@ -150,7 +156,7 @@ fn lost(reason: String) -> ExecutorError {
 }
 
 /// An error of the Engine's in the middle of the output, as for a log that the end of the machine
-/// has damaged: a frame of a kind of its own, of which the library makes text with the frame's
+/// has damaged: a frame of a special kind, of which the library makes text with the frame's
 /// header.
 fn said(message: &Bytes) -> ExecutorError {
     const HEADER_BYTES: usize = 8;

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, ContainerCreateResponse};
 use bollard::query_parameters::{CreateContainerOptions, InspectContainerOptions};
 use tracing::warn;
 
+use super::engine::Engine;
 use super::{error, volumes};
 use crate::runtime::ExecutorError;
 
@@ -26,7 +26,7 @@ impl Room {
     /// it.
     pub(super) async fn create(
         &self,
-        client: &Docker,
+        client: &Engine,
         name: String,
         body: ContainerCreateBody,
         disk_bytes: u64,
@@ -66,7 +66,7 @@ fn is_about_sizes(error: &Error) -> bool {
 
 /// The size of the container's own layer, and of the volumes that its image declares.
 pub(super) async fn written_bytes(
-    client: Docker,
+    client: Engine,
     name: String,
 ) -> Result<Option<u64>, ExecutorError> {
     let options = InspectContainerOptions { size: true };

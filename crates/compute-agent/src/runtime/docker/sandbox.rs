@@ -13,12 +13,12 @@
 //!
 //! Docker alone records the leases: in the network mode of the task's container, until that
 //! container ends. A restarted agent reads them from there. When no slot is free, a task gets a
-//! namespace of its own in the ordinary way, without waiting.
+//! separate namespace in the ordinary way, without waiting.
 //!
 //! A stopping agent removes the idle sandboxes. If an agent does not come back, an idle sandbox
 //! ends by itself after ten minutes without a request, and Docker removes it (`AutoRemove`); a
 //! leased one has been notified, and waits for the next agent. If a sandbox ends although its task
-//! was created but not started, the task's container is recreated with a namespace of its own.
+//! was created but not started, the task's container is recreated with a separate namespace.
 //!
 //! A task with a network has a sandbox as well, on the Engine's bridge: there the program inside
 //! restricts what the namespace reaches, and gives up its rights before any task joins. Such a
@@ -43,15 +43,17 @@ use std::time::Duration;
 
 use agent_core::execution::Failure;
 use api_types::{ExecutionId, NodeId};
-use bollard::Docker;
 use bollard::query_parameters::InspectContainerOptions;
 use tokio::sync::{Notify, RwLock};
 
+use super::engine::Engine;
 use super::error::{is_not_found, of_engine};
 use crate::host::clock;
 use crate::host::settings::Settings;
 use crate::runtime::ExecutorError;
 use guard::Guard;
+pub(super) use host_addresses::Labels;
+pub(super) use image::ensure as ensure_image;
 use pool::Pool;
 
 /// The prefix of a task's network mode when it joins a sandbox; the container's id follows.
@@ -130,7 +132,7 @@ impl Sandboxes {
     /// A slot for this execution alone, made if none is free.
     pub(super) async fn lease_or_make(
         &self,
-        docker: &Docker,
+        docker: &Engine,
         id: ExecutionId,
     ) -> Result<String, ExecutorError> {
         if let Some(guard) = &self.guard {
@@ -147,20 +149,20 @@ impl Sandboxes {
         }
         let _making = self.making.read().await;
         let sandbox = self.make(docker).await.map_err(of_engine)?;
-        match inspect::hold(docker, &sandbox).await {
-            Ok(()) => {
-                self.pool().add_leased(sandbox.clone(), id, clock::steady());
-                self.work.notify_one();
-                Ok(sandbox)
-            }
-            Err(reason) => {
-                containers::remove(docker, vec![sandbox]).await;
-                Err(ExecutorError::Failed(Failure::node(format!(
-                    "cannot restrict what the task reaches by its network: {reason}; see 'Networks \
-                     of tasks' in the operations manual, or set allow_network = false on this node"
-                ))))
-            }
-        }
+        let sandbox = restricted(docker, sandbox).await?;
+        self.pool().add_leased(sandbox.clone(), id, clock::steady());
+        self.work.notify_one();
+        Ok(sandbox)
+    }
+
+    /// A sandbox outside the pool; the caller removes it.
+    pub(super) async fn make_apart(
+        &self,
+        docker: &Engine,
+        labels: Labels,
+    ) -> Result<String, ExecutorError> {
+        let sandbox = self.make_with(docker, labels).await.map_err(of_engine)?;
+        restricted(docker, sandbox).await
     }
 
     /// A slot for this execution alone, as the id of its container; none when none is free.
@@ -192,7 +194,7 @@ impl Sandboxes {
     }
 
     /// Whether the sandbox can be joined.
-    pub(super) async fn runs(&self, docker: &Docker, sandbox: &str) -> Result<bool, ExecutorError> {
+    pub(super) async fn runs(&self, docker: &Engine, sandbox: &str) -> Result<bool, ExecutorError> {
         match docker.inspect_container(sandbox, None::<InspectContainerOptions>).await {
             Ok(found) => Ok(found.state.and_then(|state| state.running) == Some(true)),
             Err(error) if is_not_found(&error) => Ok(false),
@@ -203,6 +205,16 @@ impl Sandboxes {
     fn pool(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The sandbox, once its program has confirmed the restrictions.
+async fn restricted(docker: &Engine, sandbox: String) -> Result<String, ExecutorError> {
+    let Err(reason) = inspect::hold(docker, &sandbox).await else { return Ok(sandbox) };
+    containers::remove(docker, vec![sandbox]).await;
+    Err(ExecutorError::Failed(Failure::node(format!(
+        "cannot restrict what the task reaches by its network: {reason}; see 'Networks of tasks' in \
+         the operations manual, or set allow_network = false on this node"
+    ))))
 }
 
 #[cfg(test)]

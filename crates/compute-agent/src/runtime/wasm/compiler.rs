@@ -1,4 +1,4 @@
-//! One compilation, in a process of its own.
+//! One compilation, in a separate process.
 //!
 //! The compiler gets the module and the output file as open descriptors. It reads a copy of the
 //! module whose digest was computed during the copy: a file that changes in the meantime cannot
@@ -45,7 +45,7 @@ impl CompileError {
         match self {
             Self::Module(reason) => Failure::task(format!("{what} {reason}")),
             Self::Node(reason) => {
-                Failure::node(format!("{what} cannot be compiled here: {reason}"))
+                Failure::refused(format!("{what} cannot be compiled here: {reason}"))
             }
         }
     }

@@ -22,7 +22,7 @@ use wasm_run::plan::Preopen;
 
 use crate::data::inputs::placement::MountedInput;
 use crate::host::tree;
-use crate::runtime::{ExecutorError, Run, result_paths};
+use crate::runtime::{ExecutorError, Hidden, Run, result_paths};
 
 /// Bytes per read of a result.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -32,12 +32,15 @@ const CHUNKS_AHEAD: usize = 16;
 
 /// Creates the files that the program will see, replacing earlier ones.
 pub(super) fn lay_out(dir: &Path, run: &Run) -> Result<Vec<Preopen>, Failure> {
-    let on_disk = |error| Failure::node(format!("cannot lay out the program's files: {error}"));
+    // The task names the paths, and not every path can exist.
+    let on_disk = |path: &str, error| {
+        Failure::refused(format!("cannot lay out '{path}' for the program: {error}"))
+    };
     let mut shown: BTreeMap<String, Preopen> = BTreeMap::new();
     let mut show = |guest: &str, host: PathBuf, writable: bool| match shown.get(guest) {
         Some(other) if other.host != host => Err(Failure::task(format!(
             "two inputs, or an input and a result path, meet in '{guest}', and the wasm engine \
-             can show only one of them there; give each a directory of its own"
+             can show only one of them there; give each a separate directory"
         ))),
         Some(_) => Ok(()),
         None => {
@@ -47,7 +50,7 @@ pub(super) fn lay_out(dir: &Path, run: &Run) -> Result<Vec<Preopen>, Failure> {
     };
     for MountedInput { source, target, writable } in &run.inputs {
         let target = target.trim_end_matches('/');
-        if fs::metadata(source).map_err(on_disk)?.is_dir() {
+        if fs::metadata(source).map_err(|error| on_disk(target, error))?.is_dir() {
             show(target, source.clone(), *writable)?;
             continue;
         }
@@ -60,7 +63,7 @@ pub(super) fn lay_out(dir: &Path, run: &Run) -> Result<Vec<Preopen>, Failure> {
         let (parent, _) = target.rsplit_once('/').unwrap_or_default();
         let parent = if parent.is_empty() { "/" } else { parent };
         let tree = dir.join("inputs");
-        link(source, &below(&tree, target)).map_err(on_disk)?;
+        link(source, &below(&tree, target)).map_err(|error| on_disk(target, error))?;
         show(parent, below(&tree, parent), false)?;
     }
     // They stay in memory: the program sees the directories there.
@@ -71,7 +74,7 @@ pub(super) fn lay_out(dir: &Path, run: &Run) -> Result<Vec<Preopen>, Failure> {
     }
     for guest in result_paths::directories(&run.work) {
         let host = below(&results(dir), &guest);
-        fs::create_dir_all(&host).map_err(on_disk)?;
+        fs::create_dir_all(&host).map_err(|error| on_disk(&guest, error))?;
         show(&guest, host, true)?;
     }
     Ok(shown.into_values().collect())
@@ -92,6 +95,13 @@ pub(super) fn written_bytes(dir: &Path, pid: Option<u32>) -> io::Result<u64> {
     let deleted = pid.map_or(0, |pid| deleted_bytes(pid, &results));
     let printed = tree::size_of(&dir.join("output"))?;
     Ok(tree::space_of(&results)?.saturating_add(printed).saturating_add(deleted))
+}
+
+/// What of a program's use of the disk is not in [`written_bytes`]: the number of its files.
+pub(super) async fn hidden(dir: PathBuf) -> Hidden {
+    let counting = tokio::task::spawn_blocking(move || tree::entries_in(&results(&dir)));
+    let entries = counting.await.ok().and_then(Result::ok).unwrap_or_default();
+    Hidden { written_bytes: 0, entries }
 }
 
 /// The bytes of the files on the disk of `results` that a process has open although no name is
@@ -140,7 +150,7 @@ pub(super) fn copy_out(dir: &Path, path: &str) -> BoxStream<'static, Result<Byte
                 _ if tree::is_unbounded(&error) => {
                     ExecutorError::Failed(Failure::task(format!("it {error}")))
                 }
-                _ => ExecutorError::Failed(Failure::node(format!(
+                _ => ExecutorError::Failed(Failure::refused(format!(
                     "cannot read the result at '{path}' on the node: {error}"
                 ))),
             });

@@ -9,7 +9,7 @@ use wasm_run::Compiled;
 
 use agent_core::execution::Failure;
 
-/// The size limit of a module. Compilation has limits of its own.
+/// The size limit of a module. Compilation has separate limits.
 const MAX_MODULE_BYTES: u64 = 128 << 20;
 
 /// The magic number of WebAssembly and the version of a module; a component has another version.

@@ -163,7 +163,7 @@ fn outcome(
 ) -> Result<Exit, Failure> {
     match wasm_run::Exit::read(directory) {
         Ok(Some(wasm_run::Exit { code, out_of_memory, fault, used: _ })) => {
-            return Ok(Exit { code, out_of_memory, fault, engine_away: false });
+            return Ok(Exit { code, out_of_memory, fault, ..Exit::default() });
         }
         Ok(None) if was_stopped => return Ok(Exit { code: EXIT_STOPPED, ..Exit::default() }),
         Ok(None) => {}
@@ -175,7 +175,7 @@ fn outcome(
     let log: String = String::from_utf8_lossy(&log).trim().chars().take(MAX_LOG_CHARS).collect();
     if log.contains("memory allocation of") {
         let fault = Some(format!("the program exhausted its runner's memory: {log}"));
-        return Ok(Exit { code: EXIT_ABORTED, out_of_memory: true, fault, engine_away: false });
+        return Ok(Exit { code: EXIT_ABORTED, out_of_memory: true, fault, ..Exit::default() });
     }
     let how = status.map_or_else(String::new, |status| format!(" ({status})"));
     let log = if log.is_empty() { log } else { format!(": {log}") };

@@ -10,9 +10,10 @@ use api_types::quantity::Resources;
 use wasm_run::plan::Import;
 use wasm_run::{Claim, Plan};
 
+use super::background::in_background;
+use super::files;
 use super::module::{Module, check_entry_point};
 use super::store::Store;
-use super::{files, in_background};
 use crate::host::tree::remove_all;
 use crate::runtime::{ExecutorError, Run, environment};
 use agent_core::execution::Failure;

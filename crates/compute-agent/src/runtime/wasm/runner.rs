@@ -29,7 +29,7 @@ pub(super) struct Runner {
 // === impl Runner ===
 
 impl Runner {
-    /// The program in the settings, or else the one beside the agent's own, or else the one on
+    /// The program in the settings, or else the one next to the agent's own, or else the one on
     /// `PATH`. Otherwise why there is none.
     pub(super) fn find(setting: &str, allow_unconfined: bool) -> Result<Self, String> {
         if !allow_unconfined && !confine::is_supported() {
@@ -39,7 +39,10 @@ impl Runner {
         }
         let path = match setting {
             "" => default_path().ok_or_else(|| {
-                format!("there is no {PROGRAM} beside the agent's program and none on PATH; install it, or set wasm.runner")
+                format!(
+                    "there is no {PROGRAM} next to the agent's program and none on PATH; \
+                     install it, or set wasm.runner"
+                )
             })?,
             path => PathBuf::from(path),
         };
@@ -113,8 +116,8 @@ impl Runner {
 }
 
 fn default_path() -> Option<PathBuf> {
-    let beside = std::env::current_exe().ok()?.with_file_name(PROGRAM);
+    let neighbour = std::env::current_exe().ok()?.with_file_name(PROGRAM);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(OsStr::new(&path)).map(|directory| directory.join(PROGRAM));
-    std::iter::once(beside).chain(on_path).find(|path| path.is_file())
+    std::iter::once(neighbour).chain(on_path).find(|path| path.is_file())
 }

@@ -1,7 +1,7 @@
-//! Records are stored like everything else: in numbered commits, before anybody hears of them.
+//! Records are stored like everything else: in numbered commits, before anyone hears of them.
 
 use super::*;
-use api_types::audit::AuditOutcome;
+use api_types::audit::{AuditChain, AuditOutcome};
 
 use crate::audit::AuditEntry;
 use crate::records::{Expected, RecordKind, RecordRefusal, RecordWrite};
@@ -38,6 +38,7 @@ fn what_was_carried_out_is_in_the_audit_log_and_what_was_refused_is_not() {
     let mut world = World::new(Trust::Always);
     let entry = |object: &str| {
         Some(Box::new(AuditEntry {
+            chain: AuditChain::Changes,
             time: api_types::Timestamp(0),
             user: "it".to_owned(),
             token_id: String::new(),
@@ -73,6 +74,6 @@ fn what_was_carried_out_is_in_the_audit_log_and_what_was_refused_is_not() {
     let jobs = format!("{} {}", job(20), job(21));
     assert_eq!(objects, ["made", jobs.as_str(), "nothing but the entry"]);
     assert_eq!(world.commits.len(), 1, "in the commit of the changes");
-    let chain = world.store.audit_chain().unwrap();
+    let chain = world.store.audit_chains().unwrap().changes;
     assert_eq!((chain.sequence, &chain.hash), (3, &world.store.audit[2].hash));
 }

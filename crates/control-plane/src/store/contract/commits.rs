@@ -23,7 +23,7 @@ pub(in crate::store) fn a_repeated_commit_changes_nothing(backend: &impl Backend
     let other = Sample::job(&mut random);
     other.add_to(&mut changes);
     store.put(1, &changes, &[key_row("b", 10)]).unwrap();
-    let write = Write::Batch { changes: &changes, keys: &[], records: &[], audit: &[] };
+    let write = Write::Batch { changes: &changes, keys: &[], records: &[], audit: &[], loads: &[] };
     assert_eq!(store.write(1, Moment(0), write).unwrap(), Outcome::Repeated);
 
     assert_eq!(reads.job(sample.id()).unwrap(), before);

@@ -61,7 +61,8 @@ pub(in crate::store) fn executions_are_listed_in_every_order(backend: &impl Back
         for reverse in [false, true] {
             for limit in [1, 13, 80, 100] {
                 let job = sample.id();
-                let query = ExecutionQuery { job, order, reverse, after: None, limit };
+                let query =
+                    ExecutionQuery { job, order, reverse, states: Vec::new(), after: None, limit };
                 assert_eq!(walk(reads.as_ref(), &query), expected, "{query:?}");
             }
             expected.reverse();
@@ -71,6 +72,7 @@ pub(in crate::store) fn executions_are_listed_in_every_order(backend: &impl Back
         job: random.job_id(),
         order: ExecutionOrder::Id,
         reverse: false,
+        states: Vec::new(),
         after: None,
         limit: 10,
     };
@@ -122,6 +124,7 @@ pub(in crate::store) fn executions_carry_their_output_and_results(backend: &impl
         job: sample.id(),
         order: ExecutionOrder::ModifyTime,
         reverse: false,
+        states: Vec::new(),
         after: None,
         limit: 1,
     };
@@ -155,6 +158,7 @@ pub(in crate::store) fn results_are_listed_by_slot(backend: &impl Backend) {
             run_output: None,
             tail: None,
             usage: None,
+            curve: None,
             published_result,
         });
         changes.executions.insert(row.id, row);

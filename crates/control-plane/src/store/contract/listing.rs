@@ -9,7 +9,7 @@ use scheduler::text::Text;
 use super::model::{Model, ORDERS, equals, labelled, position, random_query};
 use super::samples::{Put, Random, Sample};
 use super::{Backend, Reads};
-use crate::store::{JobOrder, JobQuery, Namespaces, StoredSummary};
+use crate::store::{JobOrder, JobQuery, Namespaces, SearchQuery, StoredSummary};
 
 pub(in crate::store) fn every_job_query_agrees_with_the_model(backend: &impl Backend) {
     let mut random = Random(20);
@@ -39,6 +39,68 @@ pub(in crate::store) fn every_job_query_agrees_with_the_model(backend: &impl Bac
         found += length;
     }
     assert!(found > 3000, "the queries find too little to show anything: {found}");
+}
+
+pub(in crate::store) fn a_search_finds_any_part_of_a_name_an_id_or_a_label(backend: &impl Backend) {
+    let mut random = Random(21);
+    let model = Model::random(&mut random, 300);
+    let (mut store, reads) = backend.open();
+    model.store(store.as_mut(), &mut random, 1);
+    let part = |text: &str, random: &mut Random| -> String {
+        let characters: Vec<_> = text.chars().collect();
+        let begin = usize::try_from(random.below(characters.len() as u64)).unwrap();
+        let length = 1 + usize::try_from(random.below(5)).unwrap();
+        characters[begin..].iter().take(length).collect()
+    };
+    let mut found = 0;
+    for _ in 0..500 {
+        let sample = random.pick(&model.jobs);
+        let id = sample.id().to_string();
+        let text = match random.below(3) {
+            0 => part(&sample.new.name, &mut random),
+            1 => id[..7 + usize::try_from(random.below(20)).unwrap()].to_owned(),
+            _ => {
+                let labels = sample.new.labels.iter().map(|(key, value)| format!("{key}={value}"));
+                part(&labels.chain(["none=".to_owned()]).next().unwrap(), &mut random)
+            }
+        };
+        let namespaces = match random.chance(30) {
+            true => Namespaces::one(sample.new.namespace.clone()),
+            false => Namespaces::All,
+        };
+        let mut query = SearchQuery { text, namespaces, limit: 1000 };
+        let all = reads.search_jobs(&query).unwrap();
+        assert!(all.is_complete && !all.more);
+        let mut ids: Vec<_> = all.jobs.iter().map(|job| job.id).collect();
+        let live = all.jobs.iter().take_while(|job| !job.state.is_terminal()).count();
+        assert!(all.jobs[live..].iter().all(|job| job.state.is_terminal()), "live jobs come first");
+        let expected: Vec<_> =
+            model.jobs.iter().filter(|sample| contains(&query, sample)).collect();
+        for job in &all.jobs {
+            assert_eq!(*job, summary(model.get(job.id)));
+        }
+        ids.sort_unstable();
+        let mut expected: Vec<_> = expected.into_iter().map(Sample::id).collect();
+        expected.sort_unstable();
+        assert_eq!(ids, expected, "{query:?}");
+        found += ids.len();
+        query.limit = 1;
+        let first = reads.search_jobs(&query).unwrap();
+        assert_eq!(first.jobs.first(), all.jobs.first());
+        assert_eq!(first.more, all.jobs.len() > 1);
+    }
+    assert!(found > 1000, "the searches find too little to show anything: {found}");
+}
+
+fn contains(query: &SearchQuery, Sample { new, .. }: &Sample) -> bool {
+    let text = query.text.to_ascii_lowercase();
+    let holds = |whole: &str| whole.to_ascii_lowercase().contains(&text);
+    let digits = text.strip_prefix("j-").unwrap_or(&text).replace('-', "");
+    let is_id = digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    query.namespaces.contain(&new.namespace)
+        && (holds(&new.name) && new.name != new.id.to_string()
+            || is_id && new.id.uuid().simple().to_string().contains(&digits)
+            || new.labels.iter().any(|(key, value)| holds(&format!("{key}={value}"))))
 }
 
 fn summary(Sample { new, row }: &Sample) -> StoredSummary {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::JobId;
 use api_types::Timestamp;
-use api_types::job::{JobStateType, JobType};
+use api_types::job::{JobStateType, JobType, generated_name};
 use api_types::selector::{Requirement, Selector, Test};
 use scheduler::change::Changes;
 
@@ -123,6 +123,9 @@ fn random_job(random: &mut Random) -> Sample {
     new.namespace = (*random.pick(&NAMESPACES)).to_owned();
     if random.chance(40) {
         new.name = (*random.pick(&NAMES)).to_owned();
+    } else if random.chance(60) {
+        let stem = *random.pick(&NAMES);
+        new.name = generated_name(stem, new.id);
     }
     new.job_type = *random.pick(JobType::ALL);
     for key in KEYS {

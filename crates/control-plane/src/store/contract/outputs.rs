@@ -1,10 +1,11 @@
 //! What executions leave behind: their output, and how much of it is kept.
 
-use api_types::ExecutionId;
+use api_types::curve::UsageCurve;
 use api_types::engine::PublisherType;
 use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::log::{LogData, MAX_TAIL_BYTES, OutputTail, StreamTail};
 use api_types::usage::Usage;
+use api_types::{ExecutionId, Timestamp};
 use scheduler::change::{Changes, OutputRow};
 use scheduler::time::Moment;
 
@@ -26,10 +27,22 @@ pub(super) fn output(id: ExecutionId, text: &str) -> OutputRow {
             stderr_bytes: 0,
             exit_code: -9,
             runner_error: "was killed".to_owned(),
+            omitted: vec!["out/pipe: a named pipe".to_owned()],
         }),
         tail: None,
         usage: Some(Usage { cpu_seconds: 0.25, memory_peak: 1 << 40, ..Usage::default() }),
+        curve: Some(curve()),
         published_result: Some(published(text)),
+    }
+}
+
+fn curve() -> UsageCurve {
+    UsageCurve {
+        begin_time: Timestamp(1_700_000_000_000_000_000),
+        end_time: Timestamp(1_700_000_003_000_000_000),
+        step: 2,
+        cpu: vec![0.125, 3.0],
+        memory: vec![1 << 30, 0],
     }
 }
 
@@ -88,8 +101,14 @@ pub(in crate::store) fn the_latest_tails_of_a_job_stay_and_go_with_it(backend: &
     }
     assert!(reads.output_tail(apart.id).unwrap() == Some(tail(77)));
 
+    let curves = reads.usage_curves(sample.id(), 3).unwrap();
+    let indexes: Vec<_> = curves.iter().map(|stored| stored.index).collect();
+    assert_eq!((indexes, &curves[0].curve), (vec![0, 1, 2], &curve()));
+    assert_eq!(reads.usage_curve(rows[0].id).unwrap(), Some(curve()));
+
     let retention = Retention { age: None, count: Some(0) };
     while store.prune(Moment(2), &retention, 100).unwrap().more {}
     assert!(rows.iter().all(|row| reads.output_tail(row.id).unwrap().is_none()));
+    assert!(rows.iter().all(|row| reads.usage_curve(row.id).unwrap().is_none()));
     assert!(reads.output_tail(apart.id).unwrap() == Some(tail(77)), "its job is live");
 }

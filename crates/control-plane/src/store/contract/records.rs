@@ -1,4 +1,4 @@
-//! Records beside the scheduler's, and what is found within some namespaces.
+//! Records other than the scheduler's, and what is found within some namespaces.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,11 @@ fn row(kind: RecordKind, key: &str, version: u64, value: Option<&str>) -> Record
 fn put(store: &mut dyn Store, number: u64, records: &[RecordRow]) {
     let (changes, moment) = (Changes::default(), stamp(number).moment);
     store
-        .write(number, moment, Write::Batch { changes: &changes, keys: &[], records, audit: &[] })
+        .write(
+            number,
+            moment,
+            Write::Batch { changes: &changes, keys: &[], records, audit: &[], loads: &[] },
+        )
         .unwrap();
 }
 

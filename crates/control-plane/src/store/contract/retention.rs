@@ -102,6 +102,7 @@ fn is_seen(reads: &dyn Reads, store: &mut dyn Store, job: &Ended) -> bool {
         job: id,
         order: Default::default(),
         reverse: false,
+        states: Vec::new(),
         after: None,
         limit: 1,
     };
@@ -167,13 +168,14 @@ pub(in crate::store) fn a_job_is_removed_with_everything_that_belongs_to_it(
     assert!(!is_seen(reads.as_ref(), store.as_mut(), &goes));
     assert!(is_seen(reads.as_ref(), store.as_mut(), &stays));
     assert_eq!(store.idempotency(&key("k"), Moment(0)).unwrap(), Some(key_row("k", 10)));
-    // The same job may return, as one with an ID of its own does.
+    // The same job may return, as one with a chosen ID does.
     store.put(3, &goes.sample.changes(), &[]).unwrap();
     assert!(reads.job(goes.sample.id()).unwrap().is_some());
     let query = ExecutionQuery {
         job: goes.sample.id(),
         order: Default::default(),
         reverse: false,
+        states: Vec::new(),
         after: None,
         limit: 9,
     };
@@ -262,6 +264,7 @@ pub(in crate::store) fn a_half_removed_job_is_invisible_and_removal_resumes_afte
         job: new.sample.id(),
         order: Default::default(),
         reverse: false,
+        states: Vec::new(),
         after: None,
         limit: 100,
     };

@@ -169,6 +169,7 @@ impl Sample {
                 infra_failures: 2,
                 short_runs: 1,
                 exclusions: exclusions(&[random.node_id(), random.node_id()]),
+                refused_by: Some(random.node_id()),
             },
             previous: Some(random.execution_id()),
             followup: Some(random.evaluation_id()),
@@ -193,6 +194,7 @@ impl Sample {
                 infra_failures: 0,
                 short_runs: 7,
                 exclusions: exclusions(&[random.node_id()]),
+                refused_by: Some(random.node_id()),
             },
             due: Some(Moment(1_800_000_000_000_000_000)),
             previous: Some(random.execution_id()),
@@ -246,7 +248,7 @@ pub(in crate::store) trait Put {
         changes: &Changes,
         keys: &[IdempotencyRow],
     ) -> Result<(), StoreError> {
-        let write = Write::Batch { changes, keys, records: &[], audit: &[] };
+        let write = Write::Batch { changes, keys, records: &[], audit: &[], loads: &[] };
         self.write(number, stamp(number).moment, write).map(drop)
     }
 

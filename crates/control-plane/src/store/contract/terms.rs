@@ -23,7 +23,7 @@ pub(in crate::store) fn a_foreign_term_is_fenced(new: &impl Writer) {
     let everything = Retention { age: None, count: Some(0) };
     for number in [1, 2, 3] {
         for write in [
-            Write::Batch { changes: &changes, keys: &[], records: &[], audit: &[] },
+            Write::Batch { changes: &changes, keys: &[], records: &[], audit: &[], loads: &[] },
             Write::Removal(Removal::Jobs { retention: everything, rows: 9 }),
             Write::Removal(Removal::Keys { oldest: Moment(0), limit: 9 }),
             Write::Probe,

@@ -1,16 +1,17 @@
 //! The audit log.
 
-use api_types::audit::AuditRecord;
+use api_types::Timestamp;
+use api_types::audit::{AuditChain, AuditRecord};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::row::{self, bad_record, counter};
-use crate::audit::{AUDIT_RECORDS, Chain};
+use crate::audit::{AUDIT_RECORDS, CHANGES_KEPT, Chain, Chains};
 use crate::store::{AuditQuery, Page, StoreError};
 
 /// Records that one new record removes at most: it is one, unless the bound was lowered.
 const REMOVED_AT_ONCE: u32 = 64;
 
-/// See [`crate::audit`]; `time` is Unix nanoseconds. There is no index besides the sequence: every
+/// See [`crate::audit`]; `time` is Unix nanoseconds. The sequence is the only index: every
 /// submission adds a record, and filters are for admins, who can wait for a walk.
 pub(super) const STEP: &str = "
 CREATE TABLE audit (
@@ -23,18 +24,38 @@ CREATE TABLE audit (
 );
 ";
 
+/// The second chain. The log of a release with one is the beginning of the first.
+pub(super) const STEP_REST: &str = "
+CREATE TABLE audit_rest (
+    sequence INTEGER PRIMARY KEY,
+    time INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    record TEXT NOT NULL
+);
+";
+
+fn table(chain: AuditChain) -> &'static str {
+    match chain {
+        AuditChain::Changes => "audit",
+        AuditChain::Rest => "audit_rest",
+    }
+}
+
 pub(super) fn write(
     transaction: &Transaction<'_>,
     records: &[AuditRecord],
 ) -> Result<(), StoreError> {
     for record in records {
-        let time = api_types::Timestamp::parse(&record.time).unwrap_or_default();
+        let table = table(record.chain);
+        let time = Timestamp::parse(&record.time).unwrap_or_default();
         let text = serde_json::to_string(record).map_err(bad_record)?;
         transaction
-            .prepare_cached(
-                "INSERT INTO audit (sequence, time, user, operation, hash, record)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
+            .prepare_cached(&format!(
+                "INSERT INTO {table} (sequence, time, user, operation, hash, record)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+            ))?
             .execute(params![
                 record.sequence.cast_signed(),
                 time.0,
@@ -43,25 +64,49 @@ pub(super) fn write(
                 record.hash,
                 text,
             ])?;
-        if let Some(last) = record.sequence.checked_sub(AUDIT_RECORDS).filter(|last| *last > 0) {
-            transaction
-                .prepare_cached(
-                    "DELETE FROM audit WHERE sequence IN (
-                        SELECT sequence FROM audit WHERE sequence <= ?1
-                        ORDER BY sequence LIMIT ?2)",
-                )?
-                .execute(params![last.cast_signed(), REMOVED_AT_ONCE])?;
+        let too_many = record.sequence.saturating_sub(AUDIT_RECORDS);
+        match record.chain {
+            AuditChain::Changes => remove(transaction, table, too_many, time - CHANGES_KEPT)?,
+            AuditChain::Rest if too_many > 0 => {
+                remove(transaction, table, too_many, Timestamp::ZERO)?;
+            }
+            AuditChain::Rest => {}
         }
     }
     Ok(())
 }
 
-pub(super) fn chain(connection: &Connection) -> Result<Chain, StoreError> {
-    let last = connection
-        .prepare_cached("SELECT sequence, hash FROM audit ORDER BY sequence DESC LIMIT 1")?
-        .query_row([], |row| Ok(Chain { sequence: counter(row, 0)?, hash: row.get(1)? }))
-        .optional()?;
-    Ok(last.unwrap_or_default())
+/// Removes records up to a sequence, and those before the first that is as new as this; always the
+/// oldest, so that what stays is a chain without a gap.
+fn remove(
+    transaction: &Transaction<'_>,
+    table: &str,
+    through: u64,
+    before: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = format!(
+        "WITH oldest AS (SELECT sequence, time FROM {table} ORDER BY sequence LIMIT ?3)
+         DELETE FROM {table} WHERE sequence IN (SELECT sequence FROM oldest)
+            AND (sequence <= ?1
+                OR sequence < coalesce(
+                    (SELECT min(sequence) FROM oldest WHERE time >= ?2), ?4))"
+    );
+    let parameters = params![through.cast_signed(), before.0, REMOVED_AT_ONCE, i64::MAX];
+    transaction.prepare_cached(&sql)?.execute(parameters)?;
+    Ok(())
+}
+
+pub(super) fn chains(connection: &Connection) -> Result<Chains, StoreError> {
+    let end = |chain| {
+        let sql =
+            format!("SELECT sequence, hash FROM {} ORDER BY sequence DESC LIMIT 1", table(chain));
+        let last = connection
+            .prepare_cached(&sql)?
+            .query_row([], |row| Ok(Chain { sequence: counter(row, 0)?, hash: row.get(1)? }))
+            .optional()?;
+        Ok::<_, StoreError>(last.unwrap_or_default())
+    };
+    Ok(Chains { changes: end(AuditChain::Changes)?, rest: end(AuditChain::Rest)? })
 }
 
 pub(super) fn records(
@@ -71,10 +116,11 @@ pub(super) fn records(
     let (beyond, direction) = if query.reverse { ("<", "DESC") } else { (">", "ASC") };
     let start = if query.reverse { i64::MAX } else { 0 };
     let sql = format!(
-        "SELECT record FROM audit
+        "SELECT record FROM {}
          WHERE sequence {beyond} ?1 AND time >= ?2 AND (?3 IS NULL OR user = ?3)
             AND (?4 IS NULL OR operation = ?4)
-         ORDER BY sequence {direction} LIMIT ?5"
+         ORDER BY sequence {direction} LIMIT ?5",
+        table(query.chain)
     );
     let after = query.after.map_or(start, u64::cast_signed);
     let limit = i64::from(query.limit) + 1;

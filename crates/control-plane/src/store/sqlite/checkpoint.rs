@@ -4,9 +4,9 @@
 //! by tens of milliseconds. Here the writer checkpoints only when the log reaches [`LOG_PAGES`],
 //! which the thread prevents unless commits never pause; then little is left to do.
 //!
-//! SQLite reuses the log from its start once all of it is in the database and nobody reads it. While
-//! reads overlap somebody always does, and the log grows. So at [`RESTART_PAGES`] the writer waits
-//! for the reads of the moment; later ones do not need the log.
+//! SQLite reuses the log from its start once all of it is in the database and no read uses it.
+//! While reads overlap, one always does, and the log grows. So at [`RESTART_PAGES`] the writer
+//! waits for the reads of the moment; later ones do not need the log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const LOG_PAGES: i32 = 4 * CHECKPOINT_PAGES;
 /// Pages in the log before the writer waits for those who read it.
 pub(super) const RESTART_PAGES: i32 = 2 * LOG_PAGES;
 
-/// How long it waits for them, and then for those that came meanwhile: longer than any search of a
+/// How long it waits for them, and then for those that came later: longer than any search of a
 /// user may take. A backup may take longer; then the log doubles before the next attempt.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -74,7 +74,10 @@ impl Checkpointer {
             }
             if pages >= restart_at {
                 if let Err(error) = restart(log) {
-                    tracing::warn!(%error, "the log of the state database grows while somebody reads it, as a backup does");
+                    tracing::warn!(
+                        %error,
+                        "the log of the state database grows while a long read uses it, such as a backup"
+                    );
                     restart_at = pages.saturating_mul(2);
                 }
             } else if pages >= LOG_PAGES {
@@ -118,7 +121,7 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Lets the next commit reuse the log from its start, once nobody reads it.
+/// Lets the next commit reuse the log from its start, once no read uses it.
 ///
 /// First all of it has to be in the database, because only then do new reads need no log. SQLite
 /// would wait for the locks of earlier reads one by one, and later ones may share the lock that it
@@ -132,7 +135,8 @@ fn restart(log: &mut Wal) -> rusqlite::Result<()> {
 }
 
 /// Checkpoints on the writer's thread, after a commit, and waits while the other thread does, which
-/// SQLite does not: commits that continued meanwhile would let the log grow while they are faster.
+/// SQLite does not: commits that continued at the same time would let the log grow while they are
+/// faster.
 fn retry(
     timeout: Duration,
     mut checkpoint: impl FnMut() -> rusqlite::Result<()>,

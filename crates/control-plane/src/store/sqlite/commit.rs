@@ -5,26 +5,20 @@
 //! A statement that runs row by row is also resolved once, because each lookup hashes its whole
 //! text.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-
-use api_types::JobId;
 use failpoint::Fault;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use scheduler::change::{Changes, EventRow, EventSubject, NodeRow};
 
 use super::health;
 use super::jobs::{JobRows, next_number};
+use super::numbers::JobNumbers;
 use super::row::{Id, bad_record, exclusion_bytes, job_state_code, moment_value};
-use super::{audit, keys, marks, nodes, progress, prune, records};
+use super::subject::{OF_KNOWN, node_state_code};
+use super::{audit, cluster_load, keys, marks, nodes, progress, prune, records};
 use crate::store::{Admission, Commit, Outcome, Removal, Removed, StoreError, Write};
 
 /// The size of a probe: a commit of a few hundred jobs.
 const PROBE_BYTES: u32 = 1 << 20;
-
-/// The numbers of the jobs that a commit is about.
-#[derive(Default)]
-pub(super) struct JobNumbers(HashMap<JobId, i64>);
 
 pub(super) fn commit(
     connection: &mut Connection,
@@ -53,11 +47,12 @@ pub(super) fn commit(
         Admission::New => {}
     }
     let removed = match commit.write {
-        Write::Batch { changes, keys, records, audit } => {
+        Write::Batch { changes, keys, records, audit, loads } => {
             let more_ended = write(&transaction, changes)?;
             keys::write(&transaction, keys)?;
             records::write(&transaction, records)?;
             audit::write(&transaction, audit)?;
+            cluster_load::write(&transaction, loads)?;
             progress::write_batch(&transaction, changes, more_ended)?;
             if failpoint::reach_blocking("commit.within") == Some(Fault::Error) {
                 return Err(StoreError::Full { path: "failpoint".into() });
@@ -80,7 +75,7 @@ pub(super) fn commit(
     Ok(Outcome::Written(removed))
 }
 
-/// Writes as much as a usual commit, in a transaction of its own: rows that are written and removed
+/// Writes as much as a usual commit, in a separate transaction: rows that are written and removed
 /// in the same one never reach the disk.
 fn fill(connection: &Connection) -> Result<(), StoreError> {
     connection.execute(
@@ -129,11 +124,11 @@ fn write_jobs(
             .ok_or_else(|| bad_record(format!("new job {} without its state", job.id)))?;
         rows.insert(number, job, row)?;
         more_ended += i64::from(!row.live);
-        numbers.0.insert(job.id, number);
+        numbers.note(job.id, number);
     }
     for row in changes.jobs.values() {
         // Those that are known by now were just inserted, as they stand at the end.
-        if !numbers.0.contains_key(&row.id) {
+        if !numbers.knows(row.id) {
             let number = numbers.of(transaction, row.id)?;
             let was_live = rows.update(number, row)?;
             more_ended += i64::from(was_live) - i64::from(row.live);
@@ -151,8 +146,9 @@ fn write_pending_slots(
         transaction.prepare_cached("DELETE FROM pending_slot WHERE job = ?1 AND slot = ?2")?;
     let mut replace = transaction.prepare_cached(
         "INSERT OR REPLACE INTO pending_slot
-            (job, slot, evaluation, pinned, attempt, infra_failures, short_runs, exclusions, due, previous)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            (job, slot, evaluation, pinned, attempt, infra_failures, short_runs, exclusions, refused_by,
+             due, previous)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
     for ((job, slot), row) in &changes.pending_slots {
         let job = numbers.of(transaction, *job)?;
@@ -169,6 +165,7 @@ fn write_pending_slots(
             row.tries.infra_failures,
             row.tries.short_runs,
             exclusion_bytes(&row.tries),
+            row.tries.refused_by.map(Id::bytes),
             row.due.map(moment_value),
             row.previous.map(Id::bytes),
         ])?;
@@ -219,7 +216,7 @@ fn write_events(
     for event in events {
         let job = match event.job() {
             Some(job) => numbers.of(transaction, job)?,
-            None => nodes::OF_KNOWN,
+            None => OF_KNOWN,
         };
         let (previous, new, execution, node) = match event.subject {
             EventSubject::Job { previous, new, .. } => {
@@ -230,7 +227,7 @@ fn write_events(
                 (previous, new, Some(id.bytes()), Some(node.bytes()))
             }
             EventSubject::Node { node, previous, new } => {
-                let (previous, new) = (nodes::state_code(previous), nodes::state_code(new));
+                let (previous, new) = (node_state_code(previous), node_state_code(new));
                 (previous, new, None, Some(node.bytes()))
             }
         };
@@ -248,23 +245,4 @@ fn write_events(
         nodes::retain(transaction, event)?;
     }
     Ok(())
-}
-
-// === impl JobNumbers ===
-
-impl JobNumbers {
-    pub(super) fn of(
-        &mut self,
-        transaction: &Transaction<'_>,
-        id: JobId,
-    ) -> Result<i64, StoreError> {
-        match self.0.entry(id) {
-            Entry::Occupied(entry) => Ok(*entry.get()),
-            Entry::Vacant(entry) => {
-                let number = super::jobs::number(transaction, id)?
-                    .ok_or_else(|| bad_record(format!("a change of {id}, which is not stored")))?;
-                Ok(*entry.insert(number))
-            }
-        }
-    }
 }

@@ -8,9 +8,8 @@ use api_types::history::EventType;
 use rusqlite::{Connection, Row, Transaction, params};
 use scheduler::change::EventRow;
 
-use super::history::read_subject;
-use super::nodes;
 use super::row::{self, Id, counter};
+use super::subject::{OF_KNOWN, read_subject};
 use crate::store::{EventEntry, EventsPage, EventsQuery, Namespaces, StoreError};
 
 const COLUMNS: &str = "e.seq, e.time, e.revision, e.comment, e.previous, e.new, e.execution,
@@ -130,7 +129,7 @@ fn matches(query: &EventsQuery, event: &EventRow, namespace: Option<&str>) -> bo
 fn read(row: &Row<'_>) -> Result<Scanned, StoreError> {
     let seq = counter(row, 0)?;
     let job = JobId::get_option(row, 8)?;
-    if job.is_none() && row.get::<_, i64>(10)? > nodes::OF_KNOWN {
+    if job.is_none() && row.get::<_, i64>(10)? > OF_KNOWN {
         return Ok(Scanned { seq, event: None });
     }
     let event = EventRow {

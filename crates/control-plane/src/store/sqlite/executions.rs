@@ -9,11 +9,11 @@ use api_types::{ExecutionId, JobId};
 use rusqlite::{Connection, Row, Statement, Transaction, params};
 use scheduler::change::{Changes, ExecutionRow};
 
-use super::commit::JobNumbers;
 use super::jobs::PAGE_BYTES;
-use super::reads::name_list;
+use super::numbers::JobNumbers;
 use super::row::{
     self, Id, bad_record, compute_state, counter, desired_state, exclusion_bytes, moment_value,
+    name_list,
 };
 use super::{outputs, specs};
 use crate::store::{
@@ -24,12 +24,12 @@ use crate::store::{
 /// The columns that [`read_row`] reads.
 pub(super) const COLUMNS: &str = "e.id, j.id, e.slot, e.node, e.session, e.evaluation,
     e.cpu_millis, e.memory_bytes, e.disk_bytes, e.gpus, e.desired, e.desired_message, e.compute,
-    e.compute_message, e.attempt, e.infra_failures, e.short_runs, e.exclusions, e.previous, e.followup,
-    e.revision, e.create_time, e.modify_time, e.offered_at, e.accepted_at, e.started_at,
+    e.compute_message, e.attempt, e.infra_failures, e.short_runs, e.exclusions, e.refused_by,
+    e.previous, e.followup, e.revision, e.create_time, e.modify_time, e.offered_at, e.accepted_at, e.started_at,
     e.process_ended_at, e.version";
 
 /// How many columns these are.
-const COLUMN_COUNT: usize = 28;
+const COLUMN_COUNT: usize = 29;
 
 const FROM: &str = "FROM execution AS e CROSS JOIN job AS j ON j.number = e.job
     LEFT JOIN run_output AS o ON o.execution = e.number
@@ -37,11 +37,12 @@ const FROM: &str = "FROM execution AS e CROSS JOIN job AS j ON j.number = e.job
         AND p.create_time = e.create_time AND p.id = e.id";
 
 /// How many columns [`WHAT_IT_LEFT`] has.
-const LEFT_COUNT: usize = 13;
+const LEFT_COUNT: usize = 14;
 
 const WHAT_IT_LEFT: &str = "e.next, p.result, o.exit_code, o.stdout_truncated,
     o.stderr_truncated, o.stdout, o.stderr, o.runner_error, o.usage,
-    o.stdout_tail, o.stdout_bytes, o.stderr_tail, o.stderr_bytes";
+    o.stdout_tail, o.stdout_bytes, o.stderr_tail, o.stderr_bytes,
+    o.omitted";
 
 pub(super) fn write(
     transaction: &Transaction<'_>,
@@ -69,15 +70,15 @@ const UPSERT: &str = "
     INSERT INTO execution (id, job, slot, create_time, modify_time, compute, desired, live, node,
         session, revision, started_at, cpu_millis, memory_bytes, disk_bytes, gpus, attempt,
         infra_failures, short_runs, exclusions, evaluation, previous, followup, desired_message,
-        compute_message, offered_at, accepted_at, process_ended_at, version)
+        compute_message, offered_at, accepted_at, process_ended_at, version, refused_by)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)
+        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)
     ON CONFLICT (id) DO UPDATE SET modify_time = ?5, compute = ?6, desired = ?7, live = ?8,
         node = ?9, session = ?10, revision = ?11, started_at = ?12, cpu_millis = ?13,
         memory_bytes = ?14, disk_bytes = ?15, gpus = ?16, attempt = ?17, infra_failures = ?18,
         short_runs = ?19, exclusions = ?20, evaluation = ?21, previous = ?22, followup = ?23,
         desired_message = ?24, compute_message = ?25, offered_at = ?26, accepted_at = ?27,
-        process_ended_at = ?28";
+        process_ended_at = ?28, refused_by = ?30";
 
 fn write_row(upsert: &mut Statement<'_>, job: i64, row: &ExecutionRow) -> rusqlite::Result<()> {
     upsert.execute(params![
@@ -110,6 +111,7 @@ fn write_row(upsert: &mut Statement<'_>, job: i64, row: &ExecutionRow) -> rusqli
         row.accepted_at.map(moment_value),
         row.process_ended_at.map(moment_value),
         row.version.cast_signed(),
+        row.tries.refused_by.map(Id::bytes),
     ])?;
     Ok(())
 }
@@ -185,11 +187,19 @@ fn numbers(connection: &Connection, query: &ExecutionQuery) -> Result<Vec<i64>, 
         ExecutionOrder::CreateTime => by("create_time"),
         ExecutionOrder::Id => (format!("AND id {beyond} ?4"), "id".to_owned()),
         ExecutionOrder::State => by("compute"),
+        ExecutionOrder::Index => by("slot"),
+    };
+    let states = match query.states.as_slice() {
+        [] => String::new(),
+        states => {
+            let codes: Vec<_> = states.iter().map(|state| u8::from(*state).to_string()).collect();
+            format!("AND compute IN ({})", codes.join(", "))
+        }
     };
     let after = if query.after.is_some() { after.as_str() } else { "" };
     let sql = format!(
         "SELECT number FROM execution INDEXED BY execution_job
-         WHERE job = (SELECT number FROM job WHERE id = ?1) {after}
+         WHERE job = (SELECT number FROM job WHERE id = ?1) {states} {after}
          ORDER BY {order} {direction} LIMIT ?2"
     );
     let job = query.job.bytes();
@@ -263,16 +273,16 @@ pub(super) fn read_row(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {
         compute: compute_state(row.get(12)?)?,
         compute_message: row.get::<_, String>(13)?.into(),
         tries: row::tries(row, 14)?,
-        previous: Id::get_option(row, 18)?,
-        followup: Id::get_option(row, 19)?,
-        revision: counter(row, 20)?,
-        create_time: row::time(row, 21)?,
-        modify_time: row::time(row, 22)?,
-        offered_at: row::moment(row, 23)?,
-        accepted_at: row::moment_option(row, 24)?,
-        started_at: row::moment_option(row, 25)?,
-        process_ended_at: row::moment_option(row, 26)?,
-        version: counter(row, 27)?,
+        previous: Id::get_option(row, 19)?,
+        followup: Id::get_option(row, 20)?,
+        revision: counter(row, 21)?,
+        create_time: row::time(row, 22)?,
+        modify_time: row::time(row, 23)?,
+        offered_at: row::moment(row, 24)?,
+        accepted_at: row::moment_option(row, 25)?,
+        started_at: row::moment_option(row, 26)?,
+        process_ended_at: row::moment_option(row, 27)?,
+        version: counter(row, 28)?,
     })
 }
 
@@ -280,6 +290,9 @@ fn read_stored(row: &Row<'_>) -> Result<StoredExecution, StoreError> {
     let at = COLUMN_COUNT;
     let published_result = row.get::<_, Option<String>>(at + 1)?;
     let usage = row.get::<_, Option<String>>(at + 8)?;
+    let omitted = row.get::<_, Option<String>>(at + 13)?;
+    let omitted =
+        omitted.map(|json| serde_json::from_str(&json).map_err(bad_record)).transpose()?;
     let run_output = match row.get(at + 2)? {
         None => None,
         Some(exit_code) => Some(RunOutput {
@@ -293,6 +306,7 @@ fn read_stored(row: &Row<'_>) -> Result<StoredExecution, StoreError> {
             stdout_bytes: counter(row, at + 10)?,
             stderr_tail: row.get(at + 11)?,
             stderr_bytes: counter(row, at + 12)?,
+            omitted: omitted.unwrap_or_default(),
         }),
     };
     Ok(StoredExecution {

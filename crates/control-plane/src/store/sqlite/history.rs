@@ -3,14 +3,15 @@
 //! A page walks the job's events from its position, or from the start of `since`, and tests each,
 //! at about 1 µs: a filter that rarely matches costs that for every later event of the job.
 
+use api_types::Timestamp;
 use api_types::history::EventType;
-use api_types::{JobId, Timestamp};
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params_from_iter};
-use scheduler::change::{EventRow, EventSubject};
+use rusqlite::{Connection, params_from_iter};
+use scheduler::change::EventRow;
 
-use super::row::{self, Id, bad_record, compute_state, counter, job_state};
-use super::{marks, nodes};
+use super::marks;
+use super::row::{self, Id, counter};
+use super::subject::read_subject;
 use crate::store::{HistoryQuery, Page, StoreError};
 
 pub(super) fn history(
@@ -63,25 +64,4 @@ pub(super) fn history(
     let more = items.len() > query.limit as usize;
     items.truncate(query.limit as usize);
     Ok(Page { items, more })
-}
-
-/// Reads the columns `previous`, `new`, `execution` and `node`, which are 4 to 7.
-pub(super) fn read_subject(row: &Row<'_>, job: Option<JobId>) -> Result<EventSubject, StoreError> {
-    let (previous, new) = (row.get(4)?, row.get(5)?);
-    match (job, Id::get_option(row, 6)?, Id::get_option(row, 7)?) {
-        (Some(job), None, None) => {
-            Ok(EventSubject::Job { job, previous: job_state(previous)?, new: job_state(new)? })
-        }
-        (Some(job), Some(id), Some(node)) => {
-            let (previous, new) = (compute_state(previous)?, compute_state(new)?);
-            Ok(EventSubject::Execution { job, id, node, previous, new })
-        }
-        (None, None, Some(node)) => {
-            let (previous, new) = (nodes::state(previous)?, nodes::state(new)?);
-            Ok(EventSubject::Node { node, previous, new })
-        }
-        (None, _, _) | (Some(_), None, Some(_)) | (Some(_), Some(_), None) => {
-            Err(bad_record("an event that belongs to neither a job, an execution nor a node"))
-        }
-    }
 }

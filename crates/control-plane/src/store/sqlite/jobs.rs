@@ -7,6 +7,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Transaction,
 use scheduler::change::{JobRow, NewJobRow};
 use scheduler::slots::Slots;
 
+use super::name::{self, NameColumns};
 use super::row::{
     self, Id, bad_record, counter, job_state, job_state_code, job_type, job_type_code, moment_value,
 };
@@ -16,7 +17,8 @@ use crate::store::{JobQuery, Page, StoreError, StoredJob};
 
 /// The columns for [`read_job`].
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
-    j.modify_time, j.name, j.namespace, j.type, j.priority FROM job AS j";
+    j.modify_time, coalesce(j.name, j.stem || '-' || substr(lower(hex(j.id)), 1, 4)), j.namespace,
+    j.type, j.priority FROM job AS j";
 
 /// A page ends early, and reports that more follows, once its specifications exceed this in total:
 /// a thousand jobs with inline inputs would be gigabytes.
@@ -50,9 +52,9 @@ impl<'c> JobRows<'c> {
                 "INSERT INTO job (number, id, create_time, type, namespace, name, state, live,
                     version, revision, modify_time, start_time, slots, fresh, completed,
                     evaluation, message, last_event_time, waiting_since, ended_at, created_at,
-                    running, failed, priority, indexes)
+                    running, failed, priority, indexes, stem)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                    ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
+                    ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
             )?,
             specs: SpecRows::prepare(transaction)?,
             insert_label: transaction.prepare_cached(
@@ -77,14 +79,14 @@ impl<'c> JobRows<'c> {
         job: &NewJobRow,
         row: &JobRow,
     ) -> rusqlite::Result<()> {
-        let name = (job.name != job.id.to_string()).then_some(job.name.as_str());
+        let name = NameColumns::of(&job.name, job.id);
         self.insert.execute(params![
             number,
             job.id.bytes(),
             job.create_time.0,
             job_type_code(job.job_type),
             job.namespace,
-            name,
+            name.name,
             job_state_code(row.state),
             row.live,
             row.version.cast_signed(),
@@ -104,6 +106,7 @@ impl<'c> JobRows<'c> {
             row.failed,
             job.priority,
             indexes(&row.slots),
+            name.stem,
         ])?;
         self.specs.insert(number, row.version, job)?;
         for (key, value) in &job.labels {
@@ -199,7 +202,7 @@ fn sql(condition: &str) -> String {
     format!("SELECT {COLUMNS} {JOIN_NEWEST} WHERE {condition}")
 }
 
-/// What the column `indexes` holds besides the number of slots: nothing, for nearly all jobs.
+/// What the column `indexes` holds after the number of slots: nothing, for nearly all jobs.
 fn indexes(slots: &Slots) -> Option<String> {
     (*slots != Slots::below(slots.len())).then(|| slots.to_string())
 }
@@ -216,7 +219,7 @@ fn read_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
     let id = JobId::get(row, 0)?;
     Ok(StoredJob {
         id,
-        name: row.get::<_, Option<String>>(8)?.unwrap_or_else(|| id.to_string()),
+        name: name::get(row, 8, id)?,
         namespace: row.get(9)?,
         job_type: job_type(row.get(10)?)?,
         priority: row.get(11)?,

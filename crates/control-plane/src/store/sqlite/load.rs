@@ -99,7 +99,7 @@ fn live_executions(
 fn pending_slots(connection: &Connection) -> Result<Vec<PendingSlotRow>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT j.id, p.slot, p.evaluation, p.pinned, p.attempt, p.infra_failures,
-            p.short_runs, p.exclusions, p.due, p.previous
+            p.short_runs, p.exclusions, p.refused_by, p.due, p.previous
          FROM pending_slot AS p CROSS JOIN job AS j ON j.number = p.job
          ORDER BY p.job, p.slot",
     )?;
@@ -110,8 +110,8 @@ fn pending_slots(connection: &Connection) -> Result<Vec<PendingSlotRow>, StoreEr
             evaluation: Id::get(row, 2)?,
             pinned: Id::get_option(row, 3)?,
             tries: row::tries(row, 4)?,
-            due: row::moment_option(row, 8)?,
-            previous: Id::get_option(row, 9)?,
+            due: row::moment_option(row, 9)?,
+            previous: Id::get_option(row, 10)?,
         })
     })
 }

@@ -15,10 +15,10 @@ use scheduler::node_event::{History, Standing};
 use serde::{Deserialize, Serialize};
 
 use super::row::{self, Id, bad_record, counter};
-use super::{events, history, marks};
+use super::subject::{OF_KNOWN, read_subject};
+use super::{events, marks};
 use crate::store::{FORGOTTEN_NODES_EVENTS, NODE_EVENTS, NodeHistoryQuery, Page, StoreError};
 
-pub(super) const OF_KNOWN: i64 = 0;
 const OF_FORGOTTEN: i64 = -1;
 
 /// Surplus rows removed with one event. It is one row, unless the bound is lower in this release.
@@ -70,34 +70,6 @@ pub(super) fn from_text(text: Option<String>) -> Result<History, StoreError> {
     })
 }
 
-/// The number that stands for a state in the columns `previous` and `new`.
-pub(super) const fn state_code(state: NodeStateType) -> i64 {
-    match state {
-        NodeStateType::Unknown => 0,
-        NodeStateType::Connected => 1,
-        NodeStateType::Disconnected => 2,
-        NodeStateType::Pending => 3,
-        NodeStateType::Approved => 4,
-        NodeStateType::Rejected => 5,
-        NodeStateType::Eligible => 6,
-        NodeStateType::Cordoned => 7,
-        NodeStateType::Draining => 8,
-        NodeStateType::Drained => 9,
-        NodeStateType::Healthy => 10,
-        NodeStateType::BackingOff => 11,
-        NodeStateType::Probing => 12,
-        NodeStateType::Stalled => 13,
-    }
-}
-
-pub(super) fn state(code: i64) -> Result<NodeStateType, StoreError> {
-    NodeStateType::ALL
-        .iter()
-        .copied()
-        .find(|state| state_code(*state) == code)
-        .ok_or_else(|| bad_record(format!("NodeState {code}")))
-}
-
 /// In order of the sequence: what was written before a node was forgotten precedes the rest.
 pub(super) fn history(
     connection: &Connection,
@@ -121,7 +93,7 @@ pub(super) fn history(
             time: row::time(row, 1)?,
             revision: counter(row, 2)?,
             comment: row.get::<_, String>(3)?.into(),
-            subject: history::read_subject(row, None)?,
+            subject: read_subject(row, None)?,
         })
     })?;
     let more = items.len() > query.limit as usize;

@@ -6,26 +6,18 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::checkpoint::{Checkpointer, LOG_BYTES};
+use super::connection::{FILE_MODE, keep_statements};
 use super::fault::{classify, damaged};
+use super::file::{FILE, check_in_full, identify, io, lock};
 use super::reads::SqliteReads;
-use super::{SqliteStore, schema, upgrade};
+use super::{SqliteStore, upgrade};
 use crate::store::StoreError;
-
-/// The database, in the data directory.
-const FILE: &str = "orchestrator.db";
-
-/// Locked as long as the store is open.
-const LOCK_FILE: &str = "orchestrator.lock";
-
-/// Specifications may hold secrets in `Env`, so only the owner may read the files.
-pub(super) const FILE_MODE: u32 = 0o600;
 
 /// Files up to this size are checked in full at startup, which takes well below a second.
 const CHECKED_BYTES: u64 = 32 << 20;
@@ -35,9 +27,6 @@ const CHECKED_BYTES: u64 = 32 << 20;
 /// split pages), so a larger cache costs more than the reads it saves, which the system's page
 /// cache serves.
 const WRITER_CACHE_KIB: i32 = 8 << 10;
-
-/// Cached prepared statements; the writer has about thirty, readers build theirs per query.
-const PREPARED_STATEMENTS: usize = 64;
 
 /// Opens the store in this directory, creating both if they do not exist.
 pub fn open(dir: &Path) -> Result<(SqliteStore, Arc<SqliteReads>), StoreError> {
@@ -53,13 +42,7 @@ pub fn open(dir: &Path) -> Result<(SqliteStore, Arc<SqliteReads>), StoreError> {
     Ok((store, Arc::new(reads)))
 }
 
-fn lock(dir: &Path) -> Result<File, StoreError> {
-    let path = dir.join(LOCK_FILE);
-    let lock = lock::lock(&path).map_err(|source| io(&path, source))?;
-    lock.ok_or_else(|| StoreError::InUse { path: dir.to_owned() })
-}
-
-/// Creates the file with its mode, which SQLite also applies to the files beside it.
+/// Creates the file with its mode, which SQLite also applies to its log files.
 fn create(dir: &Path, path: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().create_new(true).write(true).mode(FILE_MODE).open(path) {
         Ok(_) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| io(dir, source)),
@@ -87,40 +70,6 @@ fn prepare(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Compiles each statement once. By default, SQLite fits some plans to what is bound, a LIMIT for one,
-/// and compiles such a statement again whenever it is bound: that took a quarter of the time in which
-/// jobs are removed.
-pub(super) fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
-    Ok(())
-}
-
-/// Returns the format of the file, 0 for an empty one; refuses another program's file before
-/// writing anything to it.
-fn identify(connection: &Connection, path: &Path) -> Result<u32, StoreError> {
-    let read = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
-    let application = read("application_id")?;
-    let format = u32::try_from(read("user_version")?).unwrap_or(u32::MAX);
-    let objects: i64 =
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if objects == 0 && application == 0 && format == 0 {
-        return Ok(0);
-    }
-    if application != schema::APPLICATION_ID {
-        return Err(StoreError::Foreign { path: path.to_owned() });
-    }
-    if format > schema::FORMAT {
-        let known = schema::FORMAT;
-        // A file without the table is not for this release either.
-        if schema::oldest(connection).map_or(true, |oldest| oldest > known) {
-            return Err(StoreError::Newer { path: path.to_owned(), found: format, known });
-        }
-        tracing::info!(format, known, "a newer release wrote the state database; nothing is lost");
-    }
-    Ok(format)
-}
-
 fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     connection
         .query_row("SELECT last_commit FROM progress WHERE one = 1", [], |row| row.get::<_, i64>(0))
@@ -135,18 +84,8 @@ fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
             error => error.into(),
         })?;
     let length = std::fs::metadata(path).map_err(|source| io(path, source))?.len();
-    if length <= CHECKED_BYTES {
-        let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        if found != "ok" {
-            return Err(damaged(path, found));
-        }
-    }
-    Ok(())
-}
-
-fn io(path: &Path, source: std::io::Error) -> StoreError {
-    match source.kind() {
-        std::io::ErrorKind::StorageFull => StoreError::Full { path: path.to_owned() },
-        _ => StoreError::Io { path: PathBuf::from(path), source },
+    match length <= CHECKED_BYTES {
+        true => check_in_full(connection, path),
+        false => Ok(()),
     }
 }

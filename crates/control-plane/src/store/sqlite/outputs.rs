@@ -6,11 +6,12 @@ use api_types::log::{LogData, OutputTail, StreamTail};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use scheduler::change::OutputRow;
 
+use super::curves;
 use super::row::{self, Id, bad_record, counter};
 use crate::store::{MAX_TAILS_BYTES, StoreError};
 
-/// What a run used, as JSON; null of runs that nobody measured. The end of truncated streams in the
-/// record, and a longer end of failed executions.
+/// What a run used, as JSON; null of runs that were not measured. The end of truncated streams in
+/// the record, and a longer end of failed executions.
 pub(super) const STEP: &str = "
 ALTER TABLE run_output ADD COLUMN usage TEXT;
 ALTER TABLE run_output ADD COLUMN stdout_tail TEXT NOT NULL DEFAULT '';
@@ -32,6 +33,9 @@ CREATE UNIQUE INDEX output_tail_execution ON output_tail (job, execution);
 CREATE TABLE output_tail_total (job INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
 ";
 
+/// What was left out of the results, as a JSON array; null if nothing was.
+pub(super) const STEP_OMITTED: &str = "ALTER TABLE run_output ADD COLUMN omitted TEXT;";
+
 /// A result with an empty type means that nothing was published, and is not stored.
 pub(super) fn write(
     transaction: &Transaction<'_>,
@@ -40,8 +44,8 @@ pub(super) fn write(
     let mut insert_run = transaction.prepare_cached(
         "INSERT OR REPLACE INTO run_output (execution, exit_code, stdout_truncated,
             stderr_truncated, stdout, stderr, runner_error, usage, stdout_tail, stdout_bytes,
-            stderr_tail, stderr_bytes)
-         SELECT number, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM execution WHERE id = ?1",
+            stderr_tail, stderr_bytes, omitted)
+         SELECT number, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13 FROM execution WHERE id = ?1",
     )?;
     let mut insert_published = transaction.prepare_cached(
         "INSERT OR REPLACE INTO published (job, slot, create_time, id, result)
@@ -51,6 +55,7 @@ pub(super) fn write(
     for output in outputs {
         if let Some(run) = &output.run_output {
             let usage = output.usage.map(|usage| serde_json::to_string(&usage)).transpose();
+            let omitted = (!run.omitted.is_empty()).then(|| serde_json::to_string(&run.omitted));
             let written = insert_run.execute(params![
                 output.id.bytes(),
                 run.exit_code,
@@ -64,8 +69,12 @@ pub(super) fn write(
                 run.stdout_bytes.cast_signed(),
                 run.stderr_tail,
                 run.stderr_bytes.cast_signed(),
+                omitted.transpose().map_err(bad_record)?,
             ])?;
             is_stored(written, output.id)?;
+        }
+        if let Some(curve) = &output.curve {
+            curves::write(transaction, output.id, curve)?;
         }
         if let Some(tail) = &output.tail {
             write_tail(transaction, output.id, tail)?;

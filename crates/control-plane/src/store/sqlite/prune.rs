@@ -20,7 +20,7 @@ use serde::de::IgnoredAny;
 
 use super::row::{self, moment_value};
 use super::specs::{self, JOIN_NEWEST};
-use super::{events, marks, outputs};
+use super::{curves, events, marks, outputs};
 use crate::store::{EXECUTION_ROWS, JOB_ROWS, Removed, Retention, StoreError};
 
 /// Bytes of a specification that cost as much as one row, by the number of freed pages.
@@ -240,6 +240,7 @@ fn remove_executions(
         if outputs::remove_tail(transaction, job, number)? {
             budget.spend(TAIL_ROWS);
         }
+        curves::remove(transaction, number)?;
         for sql in [
             "DELETE FROM run_output WHERE execution = ?1",
             "DELETE FROM execution WHERE number = ?1",

@@ -3,27 +3,31 @@
 //! In WAL mode they see the last commit and never wait for the writer. Calls block: async callers
 //! use a blocking thread.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use api_types::audit::AuditRecord;
+use api_types::curve::UsageCurve;
 use api_types::id::IdPrefix;
 use api_types::log::OutputTail;
 use api_types::{ExecutionId, JobId, Timestamp};
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 use scheduler::change::{EventRow, ExecutionRow};
 
+use super::connection::keep_statements;
 use super::fault::classify;
-use super::open::keep_statements;
-use super::row::{self, Id, bad_record};
+use super::row::{self, Id, name_list};
 use super::{
-    audit, events, executions, history, jobs, marks, nodes, outputs, results, specs, summaries,
+    audit, cluster_load, curves, events, executions, history, jobs, marks, name, nodes, outputs,
+    results, search, specs, summaries,
 };
 use crate::store::{
-    AuditQuery, EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, JobTotals,
-    LiveExecution, LiveExecutionsQuery, Namespaces, NodeHistoryQuery, Page, Reads, ResultQuery,
-    StoreError, StoreSize, StoredExecution, StoredJob, StoredResult, StoredSummary,
+    AuditQuery, EventsPage, EventsQuery, ExecutionQuery, FoundJobs, HistoryQuery, JobQuery,
+    JobTotals, LiveExecution, LiveExecutionsQuery, LoadRow, Namespaces, NodeHistoryQuery, Page,
+    Reads, ResultQuery, SearchQuery, StoreError, StoreSize, StoredCurve, StoredExecution,
+    StoredJob, StoredNames, StoredResult, StoredSummary,
 };
 
 /// Concurrent reads; more wait for one to end. Three times the cores of the smallest intended
@@ -139,7 +143,7 @@ impl Loan<'_> {
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
         if let Some(mut connection) = self.connection.take() {
-            // The next borrower sets a limit of its own, or none. Only a handler can be refused.
+            // The next borrower sets its own limit, or none. Only a handler can be refused.
             let _ = connection.progress_handler(0, None::<fn() -> bool>);
             let mut idle = self.reads.idle.lock().unwrap_or_else(PoisonError::into_inner);
             idle.push(connection);
@@ -226,6 +230,10 @@ impl Reads for SqliteReads {
         self.search(|connection| summaries::summaries(connection, query))
     }
 
+    fn search_jobs(&self, query: &SearchQuery) -> Result<FoundJobs, StoreError> {
+        self.search(|connection| search::jobs(connection, query, &search::WINDOW))
+    }
+
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError> {
         self.read(|connection| summaries::summary(connection, id))
     }
@@ -240,6 +248,14 @@ impl Reads for SqliteReads {
 
     fn output_tail(&self, id: ExecutionId) -> Result<Option<OutputTail>, StoreError> {
         self.read(|connection| outputs::tail(connection, id))
+    }
+
+    fn usage_curve(&self, id: ExecutionId) -> Result<Option<UsageCurve>, StoreError> {
+        self.read(|connection| curves::curve(connection, id))
+    }
+
+    fn usage_curves(&self, job: JobId, limit: u32) -> Result<Vec<StoredCurve>, StoreError> {
+        self.read(|connection| curves::of_job(connection, job, limit))
     }
 
     fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError> {
@@ -273,6 +289,18 @@ impl Reads for SqliteReads {
         self.read(|connection| events::events(connection, query))
     }
 
+    fn names(
+        &self,
+        jobs: &BTreeSet<JobId>,
+        executions: &BTreeSet<ExecutionId>,
+    ) -> Result<StoredNames, StoreError> {
+        self.read(|connection| name::names(connection, jobs, executions))
+    }
+
+    fn cluster_load(&self, since: Timestamp) -> Result<Vec<LoadRow>, StoreError> {
+        self.read(|connection| cluster_load::since(connection, since))
+    }
+
     fn last_event(&self) -> Result<u64, StoreError> {
         self.read(events::last_event)
     }
@@ -301,14 +329,6 @@ impl Reads for SqliteReads {
 
     fn position_before(&self, time: Timestamp) -> Result<u64, StoreError> {
         self.read(|connection| marks::position_before(connection, time))
-    }
-}
-
-/// The names as a JSON array, so that one statement serves any number of them; none for all.
-pub(super) fn name_list(namespaces: &Namespaces) -> Result<Option<String>, StoreError> {
-    match namespaces {
-        Namespaces::All => Ok(None),
-        Namespaces::Only(names) => serde_json::to_string(names).map(Some).map_err(bad_record),
     }
 }
 

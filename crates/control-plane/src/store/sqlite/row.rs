@@ -14,7 +14,7 @@ use scheduler::exclusion::{Exclusion, Exclusions};
 use scheduler::time::Moment;
 use uuid::Uuid;
 
-use crate::store::StoreError;
+use crate::store::{Namespaces, StoreError};
 
 pub(super) const fn job_state_code(state: JobStateType) -> i64 {
     match state {
@@ -147,8 +147,8 @@ pub(super) fn exclusion_bytes(tries: &Tries) -> Vec<u8> {
     bytes
 }
 
-/// Reads the columns `attempt`, `infra_failures`, `short_runs` and `exclusions`, of which this is
-/// the first.
+/// Reads the columns `attempt`, `infra_failures`, `short_runs`, `exclusions` and `refused_by`, of
+/// which this is the first.
 pub(super) fn tries(row: &Row<'_>, first: usize) -> Result<Tries, StoreError> {
     let bytes: Vec<u8> = row.get(first + 3)?;
     let (entries, rest) = bytes.as_chunks::<EXCLUSION_BYTES>();
@@ -169,6 +169,7 @@ pub(super) fn tries(row: &Row<'_>, first: usize) -> Result<Tries, StoreError> {
         infra_failures: row.get(first + 1)?,
         short_runs: row.get(first + 2)?,
         exclusions: Exclusions(entries.iter().filter_map(part).collect()),
+        refused_by: Id::get_option(row, first + 4)?,
     })
 }
 
@@ -194,4 +195,12 @@ pub(super) fn one<T>(
 ) -> Result<Option<T>, StoreError> {
     let mut rows = statement.query(params)?;
     rows.next()?.map(read).transpose()
+}
+
+/// The names as a JSON array, so that one statement serves any number of them; none for all.
+pub(super) fn name_list(namespaces: &Namespaces) -> Result<Option<String>, StoreError> {
+    match namespaces {
+        Namespaces::All => Ok(None),
+        Namespaces::Only(names) => serde_json::to_string(names).map(Some).map_err(bad_record),
+    }
 }

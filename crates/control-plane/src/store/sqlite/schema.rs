@@ -7,12 +7,12 @@
 //! stores a value, a state or a kind of record that the former one cannot read; it may need a step
 //! without SQL for that.
 //!
-//! Jobs and executions have a number of their own (the rowid) besides their random ID. Everything
+//! Jobs and executions have a number (the rowid) in addition to their random ID. Everything
 //! that belongs to a job is keyed by that number, so that what is written together lies together
 //! and a job's rows can be removed as ranges. Only the two `…_id` indexes and `label` itself are
 //! written in random order.
 //!
-//! What a job costs on disk, besides its specification: about 300 bytes of row, 280 bytes in eight
+//! What a job costs on disk, without its specification: about 300 bytes of row, 320 bytes in nine
 //! indexes, and per label about 3 × (key + value + 40 bytes). An execution costs about 300 bytes,
 //! an event about 150.
 //!
@@ -22,32 +22,28 @@
 //!   under the key, the key and value, and the key and integer: see `select.rs` for what walks
 //!   which. By key and ID it would be walked sooner, and every label of a new job would rewrite
 //!   another random page.
-//! - `job.name` is null when the name is the job's ID, as it is by default: the index of names
-//!   then has no entry in random order per job.
-//! - `live` is kept as a column for the partial indexes that a start reads.
-//! - No `auto_vacuum`: free pages are reused anyway, and its pointer maps cost writes with every
-//!   page that is split.
+//! - `job.name` is null if the service made the name: see `name.rs`. `live` is for partial indexes.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{audit, nodes, outputs, records, specs};
+use super::{audit, cluster_load, curves, name, nodes, outputs, records, specs};
 
-/// "jobs", in the header of the file.
+/// "jobs".
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 15;
+pub(super) const FORMAT: u32 = 21;
 
 /// The oldest format whose releases may open what this one writes.
 pub(super) const OLDEST: u32 = 11;
 
-/// The first format that has plans beside the specifications.
+/// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;
 
-/// Step `n` brings a file from format `n` to `n + 1`.
+/// Step `n` brings a file from format `n` to the next.
 pub(super) const STEPS: [&str; FORMAT as usize] = [
     FORMAT_1,
     FORMAT_2,
@@ -64,6 +60,12 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     specs::STEP,
     FORMAT_14,
     specs::STEP_NEWEST,
+    FORMAT_16,
+    audit::STEP_REST,
+    name::STEP,
+    outputs::STEP_OMITTED,
+    curves::STEP,
+    cluster_load::STEP,
 ];
 
 const FORMAT_1: &str = "
@@ -323,9 +325,7 @@ CREATE INDEX idempotency_time ON idempotency (stored_at);
 ";
 
 /// An execution whose process has ended frees its CPU, memory and GPUs while it publishes.
-const FORMAT_5: &str = "
-ALTER TABLE execution ADD COLUMN process_ended_at INTEGER;
-";
+const FORMAT_5: &str = "ALTER TABLE execution ADD COLUMN process_ended_at INTEGER;";
 
 /// A term is named with each commit; see [`crate::store::Term`].
 const FORMAT_7: &str = "
@@ -368,7 +368,14 @@ ALTER TABLE node ADD COLUMN joined_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE node ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own. A file of a
+/// The node that refused a slot's container. An older release forgets it, and lets the slot try that
+/// node again.
+const FORMAT_16: &str = "
+ALTER TABLE execution ADD COLUMN refused_by BLOB;
+ALTER TABLE pending_slot ADD COLUMN refused_by BLOB;
+";
+
+/// Brings the file from `format` to [`FORMAT`], each step in a separate transaction. A file of a
 /// later format stays what it is.
 pub(super) fn migrate(connection: &mut Connection, format: u32) -> rusqlite::Result<()> {
     for (step, sql) in (1..).zip(STEPS).skip(format as usize) {

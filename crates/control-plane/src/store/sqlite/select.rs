@@ -26,6 +26,7 @@
 //! memory per distinct label and a longer startup.
 
 mod filters;
+mod prefix;
 
 use std::collections::BTreeSet;
 

@@ -4,8 +4,8 @@
 //! and version would be a second B-tree, with an entry for every new job.
 //!
 //! The plan precedes the specification in the row, so that a large specification, which fills pages
-//! of its own, is not read for it. Only live jobs need a plan; one of an earlier format gets it
-//! when the file is upgraded.
+//! of its own format, is not read for it. Only live jobs need a plan; one of an earlier format gets
+//! it when the file is upgraded.
 
 use std::sync::Arc;
 
@@ -150,7 +150,8 @@ pub(super) fn fill_plans(transaction: &Transaction<'_>) -> rusqlite::Result<()> 
     let mut update =
         transaction.prepare("UPDATE job_spec SET plan = ?3 WHERE job = ?1 AND version = ?2")?;
     let mut last = 0;
-    // One at a time: a statement that reads does not also see what another one writes meanwhile.
+    // One at a time: a statement that reads does not also see what another one writes at the same
+    // time.
     loop {
         let mut rows = select.query([last])?;
         let Some(row) = rows.next()? else { return Ok(()) };

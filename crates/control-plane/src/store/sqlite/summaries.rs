@@ -1,6 +1,6 @@
 //! What a list shows of each job: its own row and its labels, without its specification.
 //!
-//! Everything is in the row or beside it, so a page costs three lookups per job, however many
+//! Everything is in the row or next to it, so a page costs three lookups per job, however many
 //! executions it has.
 
 use api_types::JobId;
@@ -8,6 +8,7 @@ use api_types::job::JobStateType;
 use rusqlite::{Connection, Row};
 
 use super::jobs::PAGE_BYTES;
+use super::name;
 use super::row::{self, Id, bad_record, counter, job_state, job_state_code, job_type};
 use super::select::{COUNTED, Selection};
 use crate::store::{JobQuery, JobTotals, Page, StoreError, StoredSummary};
@@ -15,9 +16,12 @@ use crate::store::{JobQuery, JobTotals, Page, StoreError, StoredSummary};
 /// The largest specification that is read to explain why its job waits; a page has up to a thousand.
 const SPEC_BYTES: usize = 64 << 10;
 
-/// The columns for [`read`].
-const COLUMNS: &str = "j.id, j.name, j.namespace, j.type, j.priority, j.state, j.message,
-    j.version, j.revision, j.create_time, j.modify_time, j.start_time, j.slots, j.running,
+/// The name of a job, null if it is the ID.
+pub(super) const NAME: &str = "coalesce(j.name, j.stem || '-' || substr(lower(hex(j.id)), 1, 4))";
+
+/// The columns for [`read`], after the ID and the name.
+const COLUMNS: &str = "j.namespace, j.type,
+    j.priority, j.state, j.message, j.version, j.revision, j.create_time, j.modify_time, j.start_time, j.slots, j.running,
     j.completed, j.failed,
     (SELECT json_group_object(t.key, t.value) FROM label AS t WHERE t.id = j.id)";
 
@@ -44,6 +48,17 @@ pub(super) fn summaries(
         }
     }
     Ok(Page { items, more })
+}
+
+/// These jobs, without those that are gone.
+pub(super) fn by_number(
+    connection: &Connection,
+    numbers: &[i64],
+) -> Result<Vec<StoredSummary>, StoreError> {
+    let mut statement = connection.prepare_cached(&sql("j.number = ?1"))?;
+    let read = |number: &i64| row::one(&mut statement, [*number], read).transpose();
+    let found: Result<Vec<_>, _> = numbers.iter().filter_map(read).collect();
+    Ok(found?.into_iter().map(|(summary, _)| summary).collect())
 }
 
 pub(super) fn summary(
@@ -81,7 +96,7 @@ pub(super) fn totals(connection: &Connection) -> Result<JobTotals, StoreError> {
 fn sql(condition: &str) -> String {
     let queued = job_state_code(JobStateType::Queued);
     format!(
-        "SELECT {COLUMNS},
+        "SELECT j.id, {NAME}, {COLUMNS},
             (SELECT s.json FROM job_spec AS s
              WHERE s.job = j.number AND s.version = j.version AND j.state = {queued}
                 AND octet_length(s.json) <= {SPEC_BYTES})
@@ -97,7 +112,7 @@ fn read(row: &Row<'_>) -> Result<(StoredSummary, usize), StoreError> {
     let size = labels.len() + message.len();
     let summary = StoredSummary {
         id,
-        name: row.get::<_, Option<String>>(1)?.unwrap_or_else(|| id.to_string()),
+        name: name::get(row, 1, id)?,
         namespace: row.get(2)?,
         job_type: job_type(row.get(3)?)?,
         priority: row.get(4)?,

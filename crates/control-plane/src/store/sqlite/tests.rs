@@ -1,5 +1,7 @@
 //! The contract of stores, and the behaviour specific to files.
 
+mod audit;
+mod backup;
 mod checkpoint;
 mod concurrency;
 mod damage;
@@ -24,7 +26,7 @@ use super::open;
 use crate::store::contract::{Backend, store_contract};
 use crate::store::{Reads, Store};
 
-/// A database in a directory of its own.
+/// A database in a separate directory.
 struct Directory(TempDir);
 
 fn directory() -> Directory {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::open::FILE_MODE;
+use super::connection::FILE_MODE;
 use super::schema;
 use crate::store::StoreError;
 
@@ -19,7 +19,7 @@ pub(super) fn upgrade(
 ) -> Result<(), StoreError> {
     if (1..schema::OLDEST).contains(&format) {
         let copy = path.with_file_name(format!("orchestrator-format-{format}.db"));
-        back_up(connection, &copy)
+        back_up_to(connection, &copy)
             .map_err(|source| StoreError::Backup { path: copy.clone(), source })?;
         tracing::warn!(
             backup = %copy.display(),
@@ -34,10 +34,10 @@ pub(super) fn upgrade(
 }
 
 /// Why there is no backup: of SQLite, or of the file system.
-type NoBackup = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type NoBackup = Box<dyn std::error::Error + Send + Sync>;
 
 /// Copies the whole database to this file: all of it, or nothing.
-fn back_up(connection: &Connection, to: &Path) -> Result<(), NoBackup> {
+pub(super) fn back_up_to(connection: &Connection, to: &Path) -> Result<(), NoBackup> {
     let unfinished = to.with_extension("new");
     remove(&unfinished)?;
     let copied = copy(connection, &unfinished).and_then(|()| Ok(std::fs::rename(&unfinished, to)?));

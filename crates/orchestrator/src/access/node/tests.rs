@@ -13,6 +13,8 @@ const NOW: Timestamp = Timestamp(1_800_000_000_000_000_000);
 
 fn identity(expire_time: Timestamp) -> StoredIdentity {
     StoredIdentity {
+        admin_labels: None,
+        name: String::new(),
         token_id: "t".to_owned(),
         labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
         max_capacity: Some(Capacity { cpu: 2.0, memory: 5, disk: 0, gpu: 0 }),

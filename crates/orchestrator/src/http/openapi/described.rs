@@ -8,8 +8,8 @@ use api_types::protocol::AssignmentLine;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
-use crate::http::authenticate::COOKIE;
-use crate::http::{operations, requester};
+use crate::http::edge::authenticate::COOKIE;
+use crate::http::operations::{openapi, operations};
 
 const ABOUT: About = About {
     title: "Job orchestration service",
@@ -39,7 +39,7 @@ const ABOUT: About = About {
 /// and the items of streams.
 #[derive(OpenApi)]
 #[openapi(
-    paths(requester::gone, super::document),
+    paths(daemon::http::requester::gone, openapi::document),
     components(schemas(
         AssignmentLine,
         ChangeNotice,
@@ -49,12 +49,12 @@ const ABOUT: About = About {
         LogLine
     ))
 )]
-struct Beside;
+struct Additions;
 
 /// What the file should say.
 pub(in crate::http) fn document() -> Value {
     let described = operations().described();
-    with_credentials(finish(described.document(Beside::openapi()), &ABOUT))
+    with_credentials(finish(described.document(Additions::openapi()), &ABOUT))
 }
 
 /// How callers prove who they are.

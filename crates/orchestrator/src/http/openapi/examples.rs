@@ -4,163 +4,53 @@ mod access;
 mod credentials;
 mod joining;
 mod keys;
+mod records;
 mod secrets;
 mod watching;
 
 use std::collections::BTreeMap;
 
-use api_types::engine::{EngineSpec, EngineType, Params, PublisherType};
-use api_types::execution::{
-    AllocatedResources, ComputeState, ComputeStateRecord, DescribeExecution, DesiredState,
-    DesiredStateRecord, Execution, ListExecutions, ListResults, PublishedResult, RunOutput,
-};
+use api_types::execution::{ComputeState, DescribeExecution, ListExecutions, ListResults};
 use api_types::history::{
     EventType, ExecutionStateChange, HistoryEvent, ListHistory, NodeStateChange, NodeStateType,
 };
-use api_types::job::{
-    CreateJob, DescribeJob, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, RetryPolicy,
-    StopJob, Task, TaskResources,
-};
+use api_types::job::{CreateJob, DescribeJob, ListJobs, StopJob};
 use api_types::node::{
-    Alive, ComputeNodeInfo, Connection, DescribeNode, Eligibility, ListNodes, Membership, Node,
-    NodeActionRequest, NodeType, PeerInfo,
+    Alive, ComputeNodeInfo, DescribeNode, ListNodes, Membership, Node, NodeActionRequest, NodeType,
 };
 use api_types::protocol::{
-    Acknowledgement, FailureCause, Heartbeat, HeartbeatAnswer, Report, ReportAnswer, ReportBatch,
-    SessionAnswer, SessionRequest,
+    Acknowledgement, AgentProcess, FailureCause, Heartbeat, HeartbeatAnswer, Report, ReportAnswer,
+    ReportBatch, SessionAnswer, SessionRequest,
 };
-use api_types::quantity::Capacity;
-use api_types::source::SourceType;
+use api_types::search::SearchResults;
 use api_types::submission::{CreateJobRequest, JobSubmission, TaskSubmission, TypedSubmission};
-use api_types::usage::Usage;
+use api_types::summary::{ExecutionCounts, JobSummary};
 use api_types::version::VersionRecord;
-use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 pub(in crate::http) use access::{
     create_token, created_token, describe_namespace, exchange_id_token, identity, list_audit,
-    list_namespaces, list_tokens, put_namespace, revoked_token, sign_in, sign_in_methods,
+    list_namespaces, list_tokens, put_namespace, revoked_token, revoked_tokens, sign_in,
+    sign_in_methods,
 };
 pub(in crate::http) use credentials::{
     credentials_answer, credentials_request, describe_credential, list_credentials, put_credential,
 };
 pub(in crate::http) use joining::{
-    create_node_token, created_node_token, enrol_request, label_node, list_node_tokens,
-    node_certificate, renew_request, revoked_node_token,
+    acted_on_node, create_node_token, created_node_token, enrol_request, label_node,
+    list_node_tokens, node_certificate, renew_request, revoked_node_token,
 };
 pub(in crate::http) use keys::{list_keys, rotate_key};
+use records::{
+    EVALUATION, EXECUTION, JOB, MOMENT, NODE, SHARE, compute_node_info, docker, execution, job,
+    node, published, run_output, usage, version_record,
+};
 pub(in crate::http) use secrets::{
     describe_secret, list_secrets, put_secret, secrets_answer, secrets_request,
 };
-pub(in crate::http) use watching::{cluster, cluster_load, explanation, list_usage};
-
-const JOB: JobId = JobId::from_uuid(Uuid::from_u128(0x62df246c_d5cc_4c6d_aef9_bd480ed3b259));
-const EXECUTION: ExecutionId =
-    ExecutionId::from_uuid(Uuid::from_u128(0xa53c75d2_e331_4b3b_ae1c_ffc7def18a4a));
-const EVALUATION: EvaluationId =
-    EvaluationId::from_uuid(Uuid::from_u128(0xafbb01c8_4882_4c7a_9baf_ded244fbdcb9));
-const NODE: NodeId = NodeId::from_uuid(Uuid::from_u128(0xe453e99a_e14b_455a_a3ef_c2a9773cc178));
-const MOMENT: Timestamp = Timestamp(1_795_250_966_600_576_401);
-
-const ROOM: Capacity = Capacity { cpu: 4.0, memory: 8_000_000_000, disk: 100_000_000_000, gpu: 0 };
-const SHARE: Capacity = Capacity { cpu: 0.5, memory: 512_000_000, disk: 0, gpu: 0 };
-
-fn docker() -> Params {
-    match json!({ "Image": "alpine:3", "Entrypoint": ["echo"], "Parameters": ["hello"] }) {
-        Value::Object(params) => params,
-        _ => Params::new(),
-    }
-}
-
-fn job() -> Job {
-    let task = Task {
-        engine: EngineSpec { engine_type: EngineType::Docker, params: docker() },
-        resources: TaskResources { cpu: "0.5".to_owned(), ..TaskResources::default() },
-        ..Task::new("main", EngineType::Docker)
-    };
-    let spec = JobSpec {
-        name: "words".to_owned(),
-        namespace: "default".to_owned(),
-        job_type: JobType::Batch,
-        priority: 50,
-        count: 1,
-        constraints: Vec::new(),
-        meta: BTreeMap::from([("service.org/requester.id".to_owned(), NODE.to_string())]),
-        labels: BTreeMap::from([("team".to_owned(), "docs".to_owned())]),
-        retry_policy: RetryPolicy::default_for(JobType::Batch),
-        tasks: vec![task],
-    };
-    let state = JobState {
-        state_type: JobStateType::Completed,
-        message: "all 1 executions completed".to_owned(),
-    };
-    let (create_time, modify_time) = (MOMENT, MOMENT);
-    Job { id: JOB, spec, state, version: 1, revision: 3, create_time, modify_time }
-}
-
-fn version_record() -> VersionRecord {
-    let word = str::to_owned;
-    VersionRecord {
-        major: word("0"),
-        minor: word("1"),
-        git_version: word("v0.1.0"),
-        git_commit: word("e30b40cea7ad17728ad7e21bf364125d517bf51e"),
-        build_date: word("2026-11-21T07:52:51Z"),
-        goos: word("linux"),
-        goarch: word("amd64"),
-    }
-}
-
-fn node() -> Node {
-    Node {
-        peer_info: PeerInfo { id: NODE, addrs: vec!["/ip4/10.0.0.7/tcp/1234".to_owned()] },
-        node_type: NodeType::Compute,
-        labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
-        compute_node_info: compute_node_info(),
-        service_version: version_record(),
-        membership: Membership::Approved,
-        connection: Connection::Connected,
-        eligibility: Eligibility::Eligible,
-        health: api_types::node::NodeHealth::default(),
-        reserved_since: String::new(),
-        last_heartbeat: MOMENT.rfc3339(),
-    }
-}
-
-fn compute_node_info() -> ComputeNodeInfo {
-    ComputeNodeInfo {
-        execution_engines: vec![EngineType::Docker],
-        publishers: vec![PublisherType::Local, PublisherType::Noop],
-        storage_sources: vec![SourceType::Inline, SourceType::UrlDownload],
-        max_capacity: ROOM,
-        available_capacity: ROOM,
-        max_job_requirements: ROOM,
-        running_executions: 0,
-        enqueued_executions: 0,
-    }
-}
-
-fn usage() -> Usage {
-    Usage {
-        cpu_seconds: 12.5,
-        cpu: 0.0,
-        memory: 0,
-        memory_peak: 52_428_800,
-        disk: Some(1_048_576),
-        measure_time: MOMENT,
-    }
-}
-
-fn run_output() -> RunOutput {
-    RunOutput { stdout: "hello\n".to_owned(), ..RunOutput::default() }
-}
-
-fn published() -> PublishedResult {
-    let url = format!("http://10.0.0.7:1234/api/v1/agent/results/{EXECUTION}.tar.gz");
-    let params = Params::from_iter([("URL".to_owned(), url.into())]);
-    PublishedResult { publisher_type: PublisherType::Local, params }
-}
+pub(in crate::http) use watching::{
+    cluster, cluster_load, execution_usage, explanation, job_usage, list_usage, node_usage,
+};
 
 pub(in crate::http) fn nothing() -> Value {
     json!({})
@@ -219,6 +109,33 @@ pub(in crate::http) fn describe_job() -> DescribeJob {
     DescribeJob { job: job() }
 }
 
+pub(in crate::http) fn search_results() -> SearchResults {
+    let job = job();
+    let summary = JobSummary {
+        id: job.id,
+        name: job.spec.name,
+        namespace: job.spec.namespace,
+        job_type: job.spec.job_type,
+        priority: job.spec.priority,
+        labels: job.spec.labels,
+        state: job.state,
+        executions: ExecutionCounts { total: 1, completed: 1, ..ExecutionCounts::default() },
+        version: job.version,
+        revision: job.revision,
+        create_time: job.create_time,
+        modify_time: job.modify_time,
+        start_time: job.create_time,
+        end_time: job.modify_time,
+    };
+    SearchResults {
+        jobs: vec![summary],
+        nodes: Vec::new(),
+        more_jobs: false,
+        more_nodes: false,
+        older_jobs: false,
+    }
+}
+
 pub(in crate::http) fn list_jobs() -> ListJobs {
     ListJobs { jobs: vec![job()], next_token: String::new() }
 }
@@ -229,37 +146,6 @@ pub(in crate::http) fn describe_execution() -> DescribeExecution {
 
 pub(in crate::http) fn list_executions() -> ListExecutions {
     ListExecutions { executions: vec![execution()], next_token: String::new() }
-}
-
-fn execution() -> Execution {
-    Execution {
-        id: EXECUTION,
-        namespace: "default".to_owned(),
-        eval_id: Some(EVALUATION),
-        name: "words[0]".to_owned(),
-        node_id: NODE,
-        job_id: JOB,
-        allocated_resources: AllocatedResources {
-            tasks: BTreeMap::from([("main".to_owned(), SHARE)]),
-        },
-        desired_state: DesiredStateRecord {
-            state_type: DesiredState::Stopped,
-            message: "completed".to_owned(),
-        },
-        compute_state: ComputeStateRecord {
-            state_type: ComputeState::Completed,
-            message: "completed".to_owned(),
-        },
-        published_result: published(),
-        run_output: run_output(),
-        usage: Some(usage()),
-        previous_execution: None,
-        next_execution: None,
-        followup_eval_id: None,
-        revision: 6,
-        create_time: MOMENT,
-        modify_time: MOMENT,
-    }
 }
 
 pub(in crate::http) fn list_history() -> ListHistory {
@@ -277,6 +163,9 @@ pub(in crate::http) fn list_history() -> ListHistory {
         new_revision: 6,
         comment: "completed".to_owned(),
         time: MOMENT.rfc3339(),
+        job_name: None,
+        index: None,
+        node_name: None,
     };
     ListHistory { history: vec![event], next_token: String::new() }
 }
@@ -296,6 +185,9 @@ pub(in crate::http) fn list_node_history() -> ListHistory {
         new_revision: 2,
         comment: "its lease ended: no heartbeat for 10 s".to_owned(),
         time: MOMENT.rfc3339(),
+        job_name: None,
+        index: None,
+        node_name: None,
     };
     ListHistory { history: vec![event], next_token: String::new() }
 }
@@ -306,11 +198,18 @@ pub(in crate::http) fn list_results() -> ListResults {
 
 pub(in crate::http) fn session_request() -> SessionRequest {
     SessionRequest {
+        name: node().name,
         addrs: node().peer_info.addrs,
         labels: node().labels,
         compute_node_info: compute_node_info(),
         default_resources: SHARE,
         service_version: version_record(),
+        probes: true,
+        process: Some(AgentProcess {
+            machine: "build-7".to_owned(),
+            boot: "0f1e2d3c-4b5a-4678-9abc-def012345678".to_owned(),
+            started: 12_345_678_901,
+        }),
     }
 }
 
@@ -320,6 +219,7 @@ pub(in crate::http) fn session() -> SessionAnswer {
         lease_seconds: 30,
         heartbeat_seconds: 10,
         membership: Membership::Approved,
+        causes: vec![FailureCause::REFUSED.to_owned()],
     }
 }
 
@@ -332,11 +232,12 @@ pub(in crate::http) fn heartbeat() -> Heartbeat {
         enqueued_executions,
         stalled_millis: 0,
         lease_seconds: 10,
+        probed: None,
     }
 }
 
 pub(in crate::http) fn heartbeat_answer() -> HeartbeatAnswer {
-    HeartbeatAnswer { lease_seconds: 10, heartbeat_seconds: 3 }
+    HeartbeatAnswer { lease_seconds: 10, heartbeat_seconds: 3, probe: None }
 }
 
 pub(in crate::http) fn report_batch() -> ReportBatch {
@@ -347,10 +248,14 @@ pub(in crate::http) fn report_batch() -> ReportBatch {
         process_ended: false,
         message: "completed".to_owned(),
         cause: FailureCause::Task,
+        confirmed: false,
+        ended_agent: false,
+        definite: false,
         run_output: Some(run_output()),
         published_result: Some(published()),
         tail: None,
         usage: Some(usage()),
+        curve: None,
     };
     ReportBatch { session: 1, reports: vec![report] }
 }

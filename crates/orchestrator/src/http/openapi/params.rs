@@ -20,8 +20,7 @@ fn parameter(place: ParameterIn, name: &str, described: &str, json: Value) -> Pa
 
 /// Sets of parameters, each a type only so that a handler's attribute can name it.
 macro_rules! parameters {
-    ($($(#[$doc:meta])* $name:ident: $place:ident { $($wire:literal, $described:literal, $schema:tt;)* })*) => {$(
-        $(#[$doc])*
+    ($($name:ident: $place:ident { $($wire:literal, $described:literal, $schema:tt;)* })*) => {$(
         pub(in crate::http) enum $name {}
 
         impl IntoParams for $name {
@@ -65,7 +64,7 @@ parameters! {
         };
     }
     TokenPath: Path {
-        "token_id", "The token's ID: the 16 characters after `jt1_`.", {
+        "token_id", "The token's ID: the 16 characters after `jt1_` or `jm1_`.", {
             "type": "string", "pattern": "^[0-9a-f]{16}$",
         };
     }
@@ -88,11 +87,6 @@ parameters! {
         "name", "The name of the credentials.", {
             "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
         };
-    }
-    /// Its operation is not routed by its attribute, so only the tests read that.
-    #[cfg_attr(not(test), expect(dead_code, reason = "see above"))]
-    OldPath: Path {
-        "rest", "Any path of the old group.", { "type": "string", "minLength": 1 };
     }
     IdempotencyKey: Header {
         "Idempotency-Key",

@@ -4,8 +4,8 @@ use api_types::Timestamp;
 use api_types::history::EventType;
 use api_types::selector::Selector;
 
-use super::query;
 use super::shapes::{Choice, Flag, Limit, Moment, Requirements, Text};
+use super::typed::query;
 
 const LIMIT: &str = "Rows per page; 0 selects the default, the maximum is 1,000.";
 const NEXT_TOKEN: &str = "The `NextToken` of the previous page.";

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::log::{LogPosition, LogStream};
 use api_types::selector::Selector;
-use api_types::{ExecutionId, Timestamp};
+use api_types::{ExecutionId, Timestamp, words};
+use daemon::http::Query;
 use serde_json::{Value, json};
 
+use super::invalid::invalid;
 use super::typed::Shape;
-use super::{Query, invalid};
 use crate::clock;
 use crate::http::error::Failure;
 
@@ -25,6 +27,9 @@ pub(in crate::http) struct IdPrefix(pub(in crate::http) char);
 
 /// A whole number, zero or more.
 pub(in crate::http) struct Number;
+
+/// A required text.
+pub(in crate::http) struct RequiredText;
 
 /// A required whole number.
 pub(in crate::http) struct RequiredNumber;
@@ -52,6 +57,9 @@ pub(in crate::http) struct Namespace {
 /// A comma list of job states.
 pub(in crate::http) struct JobStates;
 
+/// A comma list of states of executions: the words that people see, or their numbers.
+pub(in crate::http) struct ExecutionStates;
+
 /// One job type.
 pub(in crate::http) struct OneJobType;
 
@@ -74,7 +82,7 @@ impl Shape for Flag {
     type Value = bool;
 
     fn read(&self, query: &Query, key: &'static str) -> Result<bool, Failure> {
-        query.flag(key)
+        Ok(query.flag(key)?)
     }
 
     fn schema(&self) -> Value {
@@ -112,11 +120,29 @@ impl Shape for Number {
     type Value = Option<u64>;
 
     fn read(&self, query: &Query, key: &'static str) -> Result<Option<u64>, Failure> {
-        query.optional_number(key)
+        Ok(query.optional_number(key)?)
     }
 
     fn schema(&self) -> Value {
         json!({ "type": "integer", "format": "uint64", "minimum": 0 })
+    }
+}
+
+impl Shape for RequiredText {
+    type Value = String;
+
+    const REQUIRED: bool = true;
+
+    fn read(&self, query: &Query, key: &'static str) -> Result<String, Failure> {
+        let text = query.text(key)?.unwrap_or_default();
+        match text.trim() {
+            "" => Err(invalid(format!("{key} is required"))),
+            text => Ok(text.to_owned()),
+        }
+    }
+
+    fn schema(&self) -> Value {
+        json!({ "type": "string", "minLength": 1 })
     }
 }
 
@@ -126,7 +152,7 @@ impl Shape for RequiredNumber {
     const REQUIRED: bool = true;
 
     fn read(&self, query: &Query, key: &'static str) -> Result<u64, Failure> {
-        query.number(key)
+        Ok(query.number(key)?)
     }
 
     fn schema(&self) -> Value {
@@ -138,7 +164,7 @@ impl Shape for Limit {
     type Value = u32;
 
     fn read(&self, query: &Query, key: &'static str) -> Result<u32, Failure> {
-        query.limit(key, self.default)
+        Ok(query.limit(key, self.default)?)
     }
 
     fn schema(&self) -> Value {
@@ -150,7 +176,7 @@ impl Shape for Wait {
     type Value = Option<Duration>;
 
     fn read(&self, query: &Query, key: &'static str) -> Result<Option<Duration>, Failure> {
-        query.duration(key)
+        Ok(query.duration(key)?)
     }
 
     fn schema(&self) -> Value {
@@ -163,7 +189,7 @@ impl Shape for Moment {
     type Value = Option<Timestamp>;
 
     fn read(&self, query: &Query, key: &'static str) -> Result<Option<Timestamp>, Failure> {
-        query.moment(key, clock::now)
+        Ok(query.moment(key, clock::now)?)
     }
 
     fn schema(&self) -> Value {
@@ -181,7 +207,7 @@ impl Shape for Requirements {
     type Value = Selector;
 
     fn read(&self, query: &Query, key: &'static str) -> Result<Selector, Failure> {
-        query.selector(key)
+        Ok(query.selector(key)?)
     }
 
     fn schema(&self) -> Value {
@@ -206,12 +232,33 @@ impl Shape for JobStates {
     type Value = Vec<JobStateType>;
 
     fn read(&self, query: &Query, key: &'static str) -> Result<Vec<JobStateType>, Failure> {
-        query.words(key, JobStateType::ALL.iter().map(|state| state.as_str()))
+        Ok(query.words(key, JobStateType::ALL.iter().map(|state| state.as_str()))?)
     }
 
     fn schema(&self) -> Value {
         let examples = ["Pending,Queued,Running"];
         json!({ "type": "string", "pattern": "^[A-Za-z, ]*$", "examples": examples })
+    }
+}
+
+impl Shape for ExecutionStates {
+    type Value = Vec<ComputeState>;
+
+    fn read(&self, query: &Query, key: &'static str) -> Result<Vec<ComputeState>, Failure> {
+        let Some(text) = query.text(key)? else {
+            return Ok(Vec::new());
+        };
+        let numbered = |part: &str| ComputeState::try_from(part.trim().parse::<u8>().ok()?).ok();
+        let read = |part: &str| match numbered(part) {
+            Some(state) => Ok(vec![state]),
+            None => words::execution_states(part),
+        };
+        let states: Result<Vec<_>, _> = text.split(',').map(read).collect();
+        Ok(states.map_err(|unknown| invalid(format!("{key}: {unknown}")))?.concat())
+    }
+
+    fn schema(&self) -> Value {
+        json!({ "type": "string", "pattern": "^[A-Za-z0-9, ]*$", "examples": ["Failed,Declined"] })
     }
 }
 
@@ -277,7 +324,7 @@ impl<T: Copy + PartialEq> Shape for Choice<T> {
     type Value = T;
 
     fn read(&self, query: &Query, key: &'static str) -> Result<T, Failure> {
-        query.choice(key, self.permitted, self.default)
+        Ok(query.choice(key, self.permitted, self.default)?)
     }
 
     fn schema(&self) -> Value {

@@ -4,11 +4,11 @@
 //! string, its [`Shape`] and its description; a field may also be a `part` that several operations
 //! share. The parser and the OpenAPI document both derive from that one list.
 
+use daemon::http::Query;
 use serde_json::Value;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{RefOr, Required, Schema};
 
-use super::Query;
 use crate::http::error::Failure;
 
 /// A type of parameter: how to parse and how to describe it.
@@ -56,9 +56,9 @@ macro_rules! query {
             $($field_visibility $field: $type,)*
         }
 
-        impl $crate::http::query::Parameters for $name {
+        impl $crate::http::query::typed::Parameters for $name {
             fn read(
-                query: &$crate::http::query::Query,
+                query: &daemon::http::Query,
             ) -> Result<Self, $crate::http::error::Failure> {
                 Ok(Self { $($field: query!(@read query, $type, $source),)* })
             }
@@ -76,8 +76,8 @@ macro_rules! query {
                 state: &S,
             ) -> Result<Self, Self::Rejection> {
                 let query =
-                    $crate::http::query::Query::from_request_parts(parts, state).await?;
-                $crate::http::query::Parameters::read(&query)
+                    daemon::http::Query::from_request_parts(parts, state).await?;
+                $crate::http::query::typed::Parameters::read(&query)
             }
         }
 
@@ -86,22 +86,22 @@ macro_rules! query {
                 _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
             ) -> Vec<utoipa::openapi::path::Parameter> {
                 let mut described = Vec::new();
-                <$name as $crate::http::query::Parameters>::describe(&mut described);
+                <$name as $crate::http::query::typed::Parameters>::describe(&mut described);
                 described
             }
         }
     )*};
     (@read $query:ident, $type:ty, part) => {
-        <$type as $crate::http::query::Parameters>::read($query)?
+        <$type as $crate::http::query::typed::Parameters>::read($query)?
     };
     (@read $query:ident, $type:ty, ($name:literal, $shape:expr, $description:expr)) => {
-        $crate::http::query::Shape::read(&$shape, $query, $name)?
+        $crate::http::query::typed::Shape::read(&$shape, $query, $name)?
     };
     (@describe $described:ident, $type:ty, part) => {
-        <$type as $crate::http::query::Parameters>::describe($described)
+        <$type as $crate::http::query::typed::Parameters>::describe($described)
     };
     (@describe $described:ident, $type:ty, ($name:literal, $shape:expr, $description:expr)) => {
-        $described.push($crate::http::query::described(&$shape, $name, $description))
+        $described.push($crate::http::query::typed::described(&$shape, $name, $description))
     };
 }
 

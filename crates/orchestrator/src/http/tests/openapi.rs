@@ -8,8 +8,9 @@ use http::Method;
 use serde_json::Value;
 
 use crate::access::policy;
-use crate::http::openapi::{DOCUMENT, described};
-use crate::http::operations;
+use crate::http::openapi::described;
+use crate::http::operations::openapi::DOCUMENT;
+use crate::http::operations::operations;
 
 /// Paths of the old group, which is one operation with several routes.
 fn is_old(path: &str) -> bool {

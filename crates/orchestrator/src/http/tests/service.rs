@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use api_types::{JobId, NodeId};
-use control_plane::audit::Chain;
+use control_plane::audit::Chains;
 use control_plane::records::Record;
 use control_plane::store::{
     Commit, Known, Outcome, Progress, RequestKey, Store, StoreError, sqlite,
@@ -22,13 +22,14 @@ use uuid::Uuid;
 
 use crate::cluster::Watched;
 use crate::driver;
-use crate::http::guard::Guard;
-use crate::http::{Api, LargeBodies, Own, Permits, SharedPermits, serve};
+use crate::http::api::{Api, Own};
+use crate::http::{Guard, Pools, serve};
 use crate::keys::KeyRing;
 use crate::logs::Access;
 use crate::observer::Observer;
 use crate::reads::Reader;
 use crate::settings::Settings;
+use crate::shares::Refusals;
 use crate::submission::Requester;
 use crate::view::View;
 
@@ -104,8 +105,8 @@ impl Store for Gated {
         self.store.load(job)
     }
 
-    fn audit_chain(&mut self) -> Result<Chain, StoreError> {
-        self.store.audit_chain()
+    fn audit_chains(&mut self) -> Result<Chains, StoreError> {
+        self.store.audit_chains()
     }
 
     fn records(&mut self) -> Result<Vec<Record>, StoreError> {
@@ -153,35 +154,31 @@ impl Service {
         let id = NodeId::from_uuid(Uuid::from_u128(1));
         let requester = Requester { id: id.to_string(), public_key: String::new() };
         let stopping = CancellationToken::new();
-        let reader = Reader::new(reads);
+        let reader = Reader::new(reads, &Refusals::default());
         let metrics = Arc::clone(&Observer::default().metrics);
         let cluster = Watched::new(Arc::clone(&view), metrics, reader.clone());
-        let logs = Access::new(reader.clone(), Arc::clone(&view), stopping.clone());
+        let refusals = Refusals::default();
+        let logs = Access::new(reader.clone(), Arc::clone(&view), &refusals, stopping.clone());
         let api = Arc::new(Api {
             handle,
             reader,
             view,
             own: Own { id, address, labels: BTreeMap::new(), requester },
             logs: Arc::new(logs),
-            log_readers: SharedPermits::of_log_readers(),
-            downloads: Permits::of_downloads(),
-            waiting: Permits::of_waiting_reads(),
-            streams: Permits::of_event_streams(),
-            large_bodies: LargeBodies::new(),
+            pools: Pools::new(false, &Refusals::default()),
             observer: Observer::default(),
             cluster,
             process: "test".to_owned(),
-            guard: Guard::new(true, "", &[]),
+            guard: Arc::new(Guard::new(true, "", &[])),
             asks_for_credentials: false,
             protection: None,
             keys: Arc::new(keys),
             last_uses: Arc::default(),
-            denials: Arc::default(),
             issuer: None,
             pages: None,
             stopping: stopping.clone(),
         });
-        tokio::spawn(serve::serve(listener, None, Arc::clone(&api), stopping));
+        tokio::spawn(serve(listener, None, Arc::clone(&api), stopping));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("http://{address}/api/v1/orchestrator");
         Self { url, client, api, gate, _directory: directory }

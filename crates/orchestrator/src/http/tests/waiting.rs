@@ -22,12 +22,12 @@ async fn many(
     job: &str,
     after: u64,
 ) -> Vec<tokio::task::JoinHandle<reqwest::Result<reqwest::Response>>> {
-    let free = service.api.waiting.free();
+    let before = service.api.pools.waiting.used();
     let path = format!("{job}?wait=5m&after_revision={after}");
     let reads =
         (0..MANY).map(|_| tokio::spawn(service.request(Method::GET, &path).send())).collect();
     let begun = async {
-        while service.api.waiting.free() > free - MANY {
+        while service.api.pools.waiting.used() < before + MANY {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -60,5 +60,5 @@ async fn many_reads_wait_at_once_and_are_woken_by_a_change_and_by_a_stop() {
     }
     // They would have waited five minutes.
     assert!(began.elapsed() < PATIENCE);
-    assert_eq!(service.api.waiting.free(), service.api.waiting.count());
+    assert_eq!(service.api.pools.waiting.used(), 0);
 }

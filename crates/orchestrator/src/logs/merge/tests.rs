@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::reads::Reader;
+use crate::shares::Refusals;
 use crate::view::View;
 
 const JOB: JobId = JobId::from_uuid(Uuid::from_u128(1));
@@ -36,7 +37,9 @@ impl Stored {
         let directory = tempfile::tempdir().unwrap();
         let (store, reads) = sqlite::open(directory.path()).unwrap();
         let view = Arc::new(View::default());
-        let access = Access::new(Reader::new(reads), view, CancellationToken::new());
+        let refusals = Refusals::default();
+        let reader = Reader::new(reads, &refusals);
+        let access = Access::new(reader, view, &refusals, CancellationToken::new());
         Self { store, access: Arc::new(access), commits: 0, _directory: directory }
     }
 
@@ -46,13 +49,13 @@ impl Stored {
         let reading = Reading::now();
         let stamp = ServiceClock::resume(None, &reading).stamp(&reading);
         let id = CommitId { term, number: self.commits };
-        let write = Write::Batch { changes, keys: &[], records: &[], audit: &[] };
+        let write = Write::Batch { changes, keys: &[], records: &[], audit: &[], loads: &[] };
         self.store.commit(&Commit { id, stamp, write }).unwrap();
         self.access.view.feed().announce(changes);
     }
 
     fn merge(&self, tail: u64) -> Merge {
-        let options = LogOptions { follow: true, tail: Some(tail), stream: None };
+        let options = LogOptions { follow: true, tail: Some(tail), ..LogOptions::default() };
         Merge::new(&self.access, Which::Together(JOB), options, Resumed::new())
     }
 }
@@ -157,9 +160,9 @@ async fn no_further_executions_are_looked_up_while_some_wait() {
     let mut stored = Stored::new();
     stored.commit(&wide(executions));
     let mut merge = stored.merge(9);
-    let Some(Event::Item(id, Item::Remark(_))) = merge.next().await else { panic!("no remark") };
-    assert_eq!(id, execution(MAX_AT_ONCE as u64), "the first that waits");
-    // None of them has a record, so each ends at once.
+    let Some(Event::Item(label, Item::Remark(_))) = merge.next().await else { panic!("no remark") };
+    assert_eq!(label.id, execution(MAX_AT_ONCE as u64), "the first that waits");
+    // None of them has a record, so each ends immediately.
     for _ in 0..executions {
         while let Some(Event::Item(..)) = merge.next().await {}
         assert!(merge.waiting.len() <= EVENTS_AT_ONCE as usize, "{}", merge.waiting.len());

@@ -1,8 +1,9 @@
 //! URLs in `Params`.
 
+use api_types::text::is_control;
 use data_url::DataUrl;
 
-use crate::submission::Findings;
+use crate::submission::findings::Findings;
 
 pub(super) fn check_data_url(text: &str, path: &str, findings: &mut Findings) {
     match DataUrl::process(text) {
@@ -29,7 +30,7 @@ fn is_http_url(text: &str) -> bool {
         .iter()
         .find_map(|scheme| lower.starts_with(scheme).then(|| &text[scheme.len()..]));
     let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    has_host && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+    has_host && !text.chars().any(|c| c.is_whitespace() || is_control(c))
 }
 
 pub(super) fn check_repository_url(text: &str, path: &str, findings: &mut Findings) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{accept_job, problems, task};
+use super::{accept_job, merged, problems, task};
 
 #[test]
 fn fields_of_a_task_are_checked() {
@@ -214,15 +214,71 @@ fn two_inputs_cannot_have_one_target() {
         json!({ "Source": source, "Target": target })
     };
     let both = json!({ "InputSources": [input("/in"), input("/in/")] });
-    assert_eq!(
-        problems(&task(both)),
-        ["Tasks[0].InputSources[1].Target: '/in/' is the target of another input"]
-    );
+    let refusal = |target: &str| {
+        format!("Tasks[0].InputSources[1].Target: '{target}' is the target of an input already")
+    };
+    assert_eq!(problems(&task(both)), [refusal("/in/")]);
+    let both = json!({ "InputSources": [input("/in"), input("/in")] });
+    assert_eq!(problems(&task(both)), [refusal("/in")]);
+    let named = |alias: &str| {
+        let mut input = input("/in/");
+        input["Alias"] = json!(alias);
+        input
+    };
+    let both = json!({ "InputSources": [named("a"), named("a")] });
+    assert_eq!(problems(&task(both)), [refusal("/in/")]);
+    let three = json!({ "InputSources": [named("a"), named("b"), named("")] });
+    accept_job(&task(three));
     let root = json!({ "InputSources": [input("/")] });
     assert_eq!(
         problems(&task(root)),
         ["Tasks[0].InputSources[0].Target: must not be the root of the task's file system"]
     );
+}
+
+/// Results under one key would replace each other.
+#[test]
+fn executions_do_not_share_a_key() {
+    let with = |fields: Value, key: &str| {
+        let params = json!({ "Bucket": "b", "Key": key });
+        let mut job = merged(task(json!({})), fields);
+        job["Tasks"][0]["Publisher"] = json!({ "Type": "s3", "Params": params });
+        let problems = super::problems_or_none(&job);
+        problems.into_iter().map(|it| it.replace("Tasks[0].Publisher.Params.Key: ", "")).collect()
+    };
+    let shared = |own: &str| {
+        vec![format!(
+            "would be the same for several executions, whose results would replace each other: it \
+             needs {own}"
+        )]
+    };
+    let none = Vec::<String>::new();
+    let (three, one) = (json!({ "Count": 3 }), json!({ "Count": 1 }));
+    let of_slots = "{executionID} or {index}";
+    let of_nodes = "{executionID} or {index} or {nodeID}";
+    for (fields, key, expected) in [
+        (one.clone(), "results", none.clone()),
+        (one, "results/{jobID}", none.clone()),
+        (three.clone(), "results", shared(of_slots)),
+        (three.clone(), "results/{jobID}/{nodeID}-{date}-{time}", shared(of_slots)),
+        (three.clone(), "results/{index}", none.clone()),
+        (three, "{executionID}", none.clone()),
+        (json!({ "Type": "service", "Count": 2 }), "x", shared(of_slots)),
+        (json!({ "Type": "ops" }), "x", shared(of_nodes)),
+        (json!({ "Type": "daemon" }), "{nodeID}", none),
+        (
+            json!({ "Type": "batch" }),
+            "{executionId}/{index}",
+            vec![
+                "'{executionId}' is no placeholder; known: {jobID}, {executionID}, {index}, \
+                 {nodeID}, {date}, {time}"
+                    .to_owned(),
+            ],
+        ),
+    ] {
+        let found: Vec<String> = with(fields.clone(), key);
+        assert_eq!(found, expected, "{fields} {key}");
+    }
 }
 
 #[test]

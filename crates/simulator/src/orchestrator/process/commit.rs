@@ -8,14 +8,15 @@ use control_plane::store::{Outcome, StoreError};
 use scheduler::mint::Mint;
 
 use super::{After, Plan, Process, Surroundings};
-use crate::orchestrator::{Outgoing, sabotaged_settings};
+use crate::orchestrator::outgoing::Outgoing;
+use crate::orchestrator::sabotage::sabotaged_settings;
 use crate::random::Random;
 use crate::summary::Sabotage;
 
 /// How long a slow commit takes, in milliseconds.
 const SLOW_COMMIT: std::ops::Range<u64> = 500..40_000;
 
-/// A commit that the disk takes its time for. Meanwhile heartbeats are answered, and nothing else.
+/// A commit that takes a while. Until it ends, only heartbeats are answered.
 pub(super) struct SlowCommit {
     commit: NumberedCommit,
     began: Stamp,

@@ -5,10 +5,11 @@ use control_plane::step::{Held, NotCreated, Release, Reply};
 use scheduler::change::{AssignmentChange, Effect};
 use scheduler::input;
 
-use super::Process;
+use super::{Process, Surroundings};
 use crate::network::{Answer, Caller, Sender, StreamLine};
+use crate::orchestrator::disk::Disk;
+use crate::orchestrator::outgoing::{Outgoing, Stream};
 use crate::orchestrator::requests::assignment;
-use crate::orchestrator::{Disk, Outgoing, Stream};
 
 // === impl Process: releases ===
 
@@ -25,11 +26,15 @@ impl Process {
     pub(super) fn release(
         &mut self,
         release: Release<Caller>,
-        disk: &Disk,
+        around: &mut Surroundings<'_>,
         outgoing: &mut Vec<Outgoing>,
     ) {
         self.publish(&release);
+        let disk = &*around.disk;
         for held in release.held {
+            if let (Held::Effect(effect), Some(digest)) = (&held, &mut *around.digest) {
+                digest.add_effect(effect);
+            }
             match held {
                 Held::Reply(caller, reply) => self.reply(caller, reply, disk, outgoing),
                 Held::Effect(Effect::CloseStream { node }) => {
@@ -55,19 +60,15 @@ impl Process {
                 stored.expect("anything may be there before");
                 Answer::Done
             }
-            Reply::Asked(_) => panic!("nobody asks"),
+            Reply::Asked(_) => panic!("the simulator never asks"),
             Reply::Answer(answer) => match answer {
                 input::Answer::Submitted { job, .. } => Answer::Submitted { job },
                 input::Answer::Stopped { .. } | input::Answer::Done => Answer::Done,
                 input::Answer::Joined { session, membership, lease } => {
-                    let HeartbeatAnswer { lease_seconds, heartbeat_seconds } =
-                        HeartbeatAnswer::granting(lease);
-                    let answer =
-                        SessionAnswer { session, lease_seconds, heartbeat_seconds, membership };
-                    Answer::Joined(answer)
+                    Answer::Joined(SessionAnswer::granting(session, lease, membership))
                 }
-                input::Answer::Renewed { lease } => {
-                    Answer::Renewed(HeartbeatAnswer::granting(lease))
+                input::Answer::Renewed { lease, probe } => {
+                    Answer::Renewed(HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(lease) })
                 }
                 input::Answer::Acknowledged(known) => Answer::Acknowledged(known),
                 input::Answer::Refused(why) => Answer::Refused(why.code()),

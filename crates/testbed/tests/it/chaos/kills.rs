@@ -66,7 +66,7 @@ async fn kill_until(deadline: Instant, cluster: &mut Cluster, random: &mut Rando
         };
         daemon.kill();
         kills += 1;
-        // Restart at once half of the time, like a process supervisor.
+        // Restart immediately half of the time, like a process supervisor.
         if random.chance(500) {
             tokio::time::sleep(downtime).await;
         }

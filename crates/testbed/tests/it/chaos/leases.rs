@@ -194,7 +194,8 @@ async fn a_restarted_orchestrator_gives_every_node_a_whole_lease() {
     assert_eq!(ended.compute_state.state_type, ComputeState::Completed);
 }
 
-/// Without that lease, the run would be given up at once: the silence is longer than its patience.
+/// Without that lease, the run would be given up immediately: the silence is longer than its
+/// patience.
 #[tokio::test]
 async fn a_node_that_is_silent_over_a_restart_has_a_whole_lease_to_return() {
     let Some(mut cluster) = spec().agent(AgentSpec::new()).start().await else { return };

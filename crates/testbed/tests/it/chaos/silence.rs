@@ -1,5 +1,5 @@
 //! Silence at the defaults, while runs of an hour are at stake: of one node, of a dead machine, and
-//! of every node at once.
+//! of every node together.
 //!
 //! The hour is handed in: the orchestrator starts again with its boot clock an hour ahead.
 
@@ -150,7 +150,7 @@ async fn ten_nodes_that_are_silent_for_a_minute_keep_everything_they_run() {
     for agent in &cluster.agents {
         wait_for(&cluster, agent, Connection::Disconnected).await;
     }
-    assert!(ready(&cluster).await.message.starts_with("most nodes fell silent at once"));
+    assert!(ready(&cluster).await.message.starts_with("most nodes fell silent together"));
     assert_eq!(metric(&cluster, "orchestrator_mass_silence").await, 1.0);
     assert_eq!(metric(&cluster, "orchestrator_lease_ends_total").await, 10.0);
     nothing_changes(&cluster, id, &running, silent + MINUTE).await;
@@ -182,7 +182,7 @@ async fn says_it_was_one_of_many(cluster: &Cluster, agent: &testbed::harness::Ag
         history.expect("it is known").history.into_iter().map(|event| event.comment).collect();
     let ended = comments.iter().find(|comment| comment.starts_with("its lease ended"));
     let ended = ended.unwrap_or_else(|| panic!("{comments:?}"));
-    assert!(ended.contains("; most nodes fell silent at once"), "{ended}");
+    assert!(ended.contains("; most nodes fell silent together"), "{ended}");
     assert!(comments.last().is_some_and(|last| last.starts_with("is back")), "{comments:?}");
 }
 

@@ -85,7 +85,8 @@ impl Containers {
 
     fn client_with(&self, credentials: Credentials) -> Client {
         let trust = Trust::Authority(self.file("ca.crt"));
-        Client::with(Options { base_url: self.url(), trust, credentials }).expect("good options")
+        Client::with(Options { base_url: self.url(), trust, credentials, ..Options::default() })
+            .expect("good options")
     }
 
     fn client(&self) -> Client {
@@ -230,7 +231,7 @@ async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind
     }
 }
 
-/// Nobody gets in without a token; with one, the published port and `cluster.sh exec` work.
+/// No one gets in without a token; with one, the published port and `cluster.sh exec` work.
 async fn signs_in(cluster: &Containers) {
     let anonymous = cluster.client_with(Credentials::None);
     let refused = anonymous.list_nodes(&NodesQuery::default()).await.expect_err("no credentials");
@@ -241,7 +242,7 @@ async fn signs_in(cluster: &Containers) {
     let nodes = cluster.jobctl(&["node", "list", "-o", "name"]);
     assert_eq!(text_of(&nodes).lines().count(), 4, "{}", text_of(&nodes));
 
-    let create = ["token", "create", "prometheus", "--role", "operator"];
+    let create = ["token", "create", "prometheus", "--role", "monitor"];
     let exec = [&["exec", "-T", "orchestrator", "jobctl"], &create[..]].concat();
     let created = cluster.run(&exec);
     assert!(created.status.success(), "{}", text_of(&created));
@@ -273,7 +274,7 @@ fn prometheus_scrapes_every_daemon_of_the_cluster() {
         .as_object()
         .expect("services")
         .keys()
-        .filter(|name| *name != "prometheus")
+        .filter(|name| !["prometheus", "grafana"].contains(&name.as_str()))
         .map(|name| format!("{name}:1234"))
         .collect();
     assert_eq!(daemons.len(), 4, "{daemons:?}");
@@ -287,4 +288,6 @@ fn prometheus_scrapes_every_daemon_of_the_cluster() {
     let mounts = cluster["services"]["prometheus"]["volumes"].to_string();
     assert!(mounts.contains("/prometheus.token:/etc/prometheus/token:ro"), "{mounts}");
     assert!(mounts.contains("/ca.crt:/etc/prometheus/ca.crt:ro"), "{mounts}");
+    assert_eq!(scraped["rule_files"][0], "/etc/prometheus/rules.yml");
+    assert!(mounts.contains("/prometheus/rules.yml:/etc/prometheus/rules.yml:ro"), "{mounts}");
 }

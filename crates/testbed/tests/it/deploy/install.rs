@@ -152,7 +152,7 @@ fn a_fresh_installation_asks_for_credentials_and_joins_its_own_orchestrator() {
     let file = machine.path("etc/compute-agent/compute-agent.toml");
     let agent = compute_agent::Settings::load(Some(&file)).expect("they are good");
     let defaults = compute_agent::Settings::default();
-    assert_eq!(agent.join_token_file, defaults.join_token_file, "nobody has left a token yet");
+    assert_eq!(agent.join_token_file, defaults.join_token_file, "no token has been left yet");
 }
 
 #[test]

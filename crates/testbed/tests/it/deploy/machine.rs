@@ -11,7 +11,7 @@ use testbed::harness::{binary, eventually, eventually_within};
 
 use super::{root, text_of};
 
-/// What a command in the machine may take; a loaded machine builds other things meanwhile.
+/// What a command in the machine may take; a loaded machine builds other things at the same time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where the machine sees the programs of this build.

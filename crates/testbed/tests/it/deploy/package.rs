@@ -55,8 +55,8 @@ fn submit_until(machine: &Machine, is_upgraded: &AtomicBool) -> Vec<String> {
             break;
         }
         let counts = is_upgraded.load(Ordering::Relaxed);
-        // While the orchestrator restarts for longer than jobctl repeats it, nobody answers: such a
-        // job was not accepted.
+        // While the orchestrator restarts for longer than jobctl repeats it, nothing answers: such
+        // a job was not accepted.
         if let Some(id) = machine.try_submit(&noop(number)) {
             accepted.push(id);
             after += usize::from(counts);
@@ -121,7 +121,7 @@ async fn the_package_is_installed_upgraded_under_load_removed_and_purged() {
     // dpkg keeps what an administrator changed, and asks nothing while it is alone in that.
     machine.shell(
         "echo COMPUTE_AGENT_ENGINES=noop,wasm > /etc/compute-agent/environment
-         # While both daemons restart, nobody replaces the node's work.
+         # While both daemons restart, no one replaces the node's work.
          sed -i 's/^#node_ttl = .*/node_ttl = 120/' /etc/orchestrator/orchestrator.toml",
     );
     machine.start_daemons();

@@ -28,7 +28,7 @@ fn share_docker(machine: &Machine) {
     machine.shell(&format!(
         "groupadd --non-unique --gid {group} docker
          mkdir -p /etc/orchestrator /etc/compute-agent /etc/systemd/system/compute-agent.service.d
-         # While both daemons hang, nobody replaces the node's work.
+         # While both daemons hang, no one replaces the node's work.
          echo ORCHESTRATOR_NODE_TTL=120 > /etc/orchestrator/environment
          printf '%s\\n' COMPUTE_AGENT_DATA_DIR={volume} COMPUTE_AGENT_DOCKER__HOST=unix://{SOCKET} \
             COMPUTE_AGENT_DOCKER__SANDBOX_POOL=0 > /etc/compute-agent/environment
@@ -101,7 +101,7 @@ async fn an_installation_joins_by_itself_survives_kills_and_hangs_and_goes_witho
     machine.run(&["systemctl", "daemon-reload"]);
     machine.start_daemons();
 
-    // The node is there, by the token that was left for it, and nobody is let in without one.
+    // The node is there, by the token that was left for it, and no one is let in without one.
     let refused = machine.try_run(&["jobctl", "--url=https://127.0.0.1:1234", "node", "list"]);
     assert!(!refused.status.success(), "{}", text_of(&refused));
     let refused = machine.try_run(&["su", "nobody", "-s", "/bin/sh", "-c", login]);
@@ -122,7 +122,7 @@ async fn an_installation_joins_by_itself_survives_kills_and_hangs_and_goes_witho
     let wasm = machine.submit(&job(&ticking(LINES, 0)));
     let before = running(&machine, &wasm).await;
     survives_kills_and_hangs(&machine).await;
-    // The other program may have ended meanwhile.
+    // The other program may have ended already.
     let runners = machine.processes("wasm-runner");
     assert!(runners.lines().any(|other| other == runner), "{runner} ended; left: {runners}");
     machine.until(&wasm, "Completed").await;

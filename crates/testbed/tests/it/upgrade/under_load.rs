@@ -122,7 +122,7 @@ impl Drop for Process {
     }
 }
 
-/// An address on loopback that nobody listens on.
+/// An address on loopback without a listener.
 fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     listener.local_addr().expect("it is bound").to_string()

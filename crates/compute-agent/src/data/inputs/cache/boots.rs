@@ -1,7 +1,7 @@
 //! The entries of this boot of the machine, which are the only ones that are trusted.
 //!
 //! Nothing syncs an entry, and so a power cut may leave files without content under a valid key.
-//! Each boot has a directory of its own: what another one left is never found, even where it
+//! Each boot has a separate directory: what another one left is never found, even where it
 //! cannot be removed.
 
 use std::ffi::OsStr;

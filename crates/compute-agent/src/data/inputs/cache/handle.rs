@@ -80,7 +80,7 @@ impl CacheHandle<'_> {
         if cache.max_bytes == 0 {
             return Ok(Found::Missing(Missing { entry: None, directory }));
         }
-        let name = Cache::key(&[namespace, key]);
+        let name = Cache::name(namespace, key);
         let turn = cache.turn(&name).lock_owned().await;
         let path = cache.root.join(&name);
         let (from, to) = (path.clone(), directory.clone());

@@ -24,6 +24,10 @@ impl Fixture {
 
     /// Fills a fresh directory with a tree whose one file has this text.
     async fn fill(&self, key: &str, text: &str) -> PathBuf {
+        self.fill_for("default", key, text).await
+    }
+
+    async fn fill_for(&self, namespace: &str, key: &str, text: &str) -> PathBuf {
         let directory = self.dir.path().join(format!("in-{key}"));
         remove_all(&directory).unwrap();
         let quota = Quota::new(1000, LimitedBy::Node, any_disk());
@@ -34,7 +38,8 @@ impl Fixture {
             std::os::unix::fs::symlink("sub/file", directory.join("link"))?;
             Ok(())
         };
-        self.handle().fill(key, &directory, &quota, fetch).await.unwrap();
+        let handle = CacheHandle::Own { cache: &self.cache, namespace };
+        handle.fill(key, &directory, &quota, fetch).await.unwrap();
         assert_eq!(fs::read_to_string(directory.join("link")).unwrap(), text);
         directory
     }
@@ -56,7 +61,7 @@ impl Fixture {
 
 /// The names of entries, in order.
 fn entries(keys: [&str; 2]) -> Vec<String> {
-    let mut names: Vec<_> = keys.iter().map(|key| Cache::key(&["default", key])).collect();
+    let mut names: Vec<_> = keys.iter().map(|key| Cache::name("default", key)).collect();
     names.sort();
     names
 }
@@ -87,6 +92,19 @@ async fn the_least_recently_used_entry_is_evicted_first() {
     fixture.fill("b", "0123456789").await;
     assert_eq!(fixture.entries(), entries(["b", "c"]));
     assert_eq!(fs::read_to_string(running.join("sub/file")).unwrap(), "0123456789");
+}
+
+#[tokio::test]
+async fn inputs_of_one_namespace_do_not_evict_those_of_another() {
+    let fixture = Fixture::new(3 * (8 + 10));
+    fixture.fill("a", "0123456789").await;
+    for key in ["b", "c", "d", "e"] {
+        fixture.fill_for("hostile", key, "0123456789").await;
+    }
+    assert_eq!(fixture.fetched.get(), 5);
+    fixture.fill("a", "0123456789").await;
+    assert_eq!(fixture.fetched.get(), 5, "it is still there");
+    assert!(!fixture.entries().contains(&Cache::name("hostile", "b")));
 }
 
 #[tokio::test]
@@ -174,7 +192,7 @@ fn an_entry_that_a_killed_agent_was_adding_or_removing_goes() {
     assert_eq!(left, [own.join("ab")]);
 }
 
-/// An entry takes long to link, and is evicted all the time meanwhile.
+/// An entry takes long to link, and is evicted again and again while it does.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_is_evicted_while_it_is_used_is_fetched_again() {
     let dir = tempfile::tempdir().unwrap();

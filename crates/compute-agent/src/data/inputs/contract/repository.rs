@@ -110,7 +110,7 @@ async fn a_repository_of_the_node_is_cloned_when_its_path_is_allowed() {
         Sources { repository: Some(repository), ..Sources::new(&Settings::default(), cache.into()) }
     });
     let message = strict.refusal(1, &forge.input(&forge.url(), "")).await;
-    assert!(message.contains("allow no repositories of its own"), "{message}");
+    assert!(message.contains("allow no local repositories"), "{message}");
     let message = forge.node().refusal(1, &forge.input("file:///etc", "")).await;
     assert!(message.contains("is not below a path that this node's settings allow"), "{message}");
 }

@@ -145,7 +145,7 @@ async fn a_refusal_of_the_service_is_reported() {
     assert!(message.contains("'absent'"), "{message}");
 }
 
-/// A node without credentials of its own, for a task that names some.
+/// A node without credentials, for a task that names some.
 fn node_for(server: &S3Server, hosts: &[&str], buckets: &[&str], secret: &str) -> Node {
     let settings = Settings { allow_private_addresses: true, ..Settings::default() };
     let mut node = Node::new(|cache| sources(&settings, cache));
@@ -183,7 +183,7 @@ async fn credentials_of_a_task_sign_its_requests_to_their_hosts_and_buckets() {
         let message = node.refusal(1, &own).await;
         assert!(message.contains(expected), "{expected}: {message}");
     }
-    // The node's own credentials are not used beside them.
+    // The node's own credentials are not used as well.
     let mut lent = Node::new(|cache| sources(&server.good_settings(), cache));
     lent.granted = node_for(&server, &[&host], &[], "wrong").granted;
     let message = lent.refusal(1, &own).await;
@@ -241,7 +241,7 @@ fn contradictory_params_are_declined() {
         (json!({"Bucket": "b", "Key": "k/", "Filter": "("}), "not a regular expression"),
         (json!({"Bucket": "b", "Key": "k/", "VersionID": "1"}), "names a prefix"),
         (json!({"Bucket": "b", "Key": "k", "ChecksumSHA256": "abc"}), "not the base64"),
-        (json!({"Bucket": "b", "Key": "k", "Endpoint": "ftp://x"}), "not an http or https URL"),
+        (json!({"Bucket": "b", "Key": "k", "Endpoint": "ftp://x"}), "is no web URL"),
         (json!({"Bucket": "../b", "Key": "k"}), "not the name of a bucket"),
         (json!({"Bucket": "b?x", "Key": "k"}), "not the name of a bucket"),
         (json!({"Bucket": "b", "Key": "k", "Region": "x@127.0.0.1:9/?"}), "the name of a region"),
@@ -281,7 +281,7 @@ async fn no_key_leads_out_of_the_input() {
         // Cut by the length of the prefix it was absolute, and that is where it was written.
         (absolute.as_str(), "does not begin with 'data/'"),
         ("other", "does not begin with 'data/'"),
-        ("data/../../../file", "invalid"),
+        ("data/../../../file", "it has a part that no path may have"),
     ] {
         let server = peers::s3::listing(&["data/good", key]).await;
         let params = json!({"Bucket": BUCKET, "Key": "data/", "Endpoint": server.url});

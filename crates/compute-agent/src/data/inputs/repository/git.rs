@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use api_types::text::unparsed_url;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderValue;
@@ -233,17 +234,17 @@ fn origin(url: &Url) -> String {
 }
 
 /// Errors of git that are permanent.
-const LASTING: [&str; 11] = [
-    "ut of memory",
+const LASTING: [&str; 4] =
+    ["ut of memory", "reference is not a tree", "unable to read tree", "bad object"];
+
+/// Errors of git that say what the server answers, again and again.
+const DEFINITE: [&str; 7] = [
     "not found",
     "does not exist",
     "not appear to be a git repository",
     "Authentication failed",
     "could not read Username",
     "not our ref",
-    "reference is not a tree",
-    "unable to read tree",
-    "bad object",
     "couldn't find remote ref",
 ];
 
@@ -253,15 +254,19 @@ const ABOUT_SHALLOW: [&str; 4] =
 
 fn attempt_error(step: &str, url: &str, stderr: &str) -> AttemptError {
     let said = last_line(stderr);
-    let shown = Url::parse(url).map_or_else(|_| url.to_owned(), |url| egress::shown(&url));
+    let shown = Url::parse(url).map_or_else(|_| unparsed_url(url), |url| egress::shown(&url));
     // Its last line comes from a part of git that lost its peer.
     if stderr.contains("No space left on device") {
         return AttemptError::of_disk(&std::io::Error::from(std::io::ErrorKind::StorageFull));
     }
     let message = format!("git {step} of {shown}: {said}");
-    match LASTING.iter().any(|words| stderr.contains(words)) {
-        true => AttemptError::permanent(message),
-        false => AttemptError::transient(message),
+    let says_any_of = |words: &[&str]| words.iter().any(|words| stderr.contains(words));
+    if says_any_of(&DEFINITE) {
+        AttemptError::definite(message)
+    } else if says_any_of(&LASTING) {
+        AttemptError::permanent(message)
+    } else {
+        AttemptError::transient(message)
     }
 }
 

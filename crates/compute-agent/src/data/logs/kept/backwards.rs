@@ -2,9 +2,10 @@
 //!
 //! What is before the start is not read: the end of a log costs as much as the lines that are
 //! wanted, however long the log is. The lengths of the files give the position, since the output
-//! counts as stored only when all of them are complete.
+//! counts as stored only when all of them are complete; of output that is still being written, the
+//! writer says how much is stored.
 //!
-//! A table of lines beside the output would find any line as fast, but the output would have to be
+//! A table of lines next to the output would find any line as fast, but the output would have to be
 //! written with it, and that of older releases has none.
 
 use std::fs::File;
@@ -13,7 +14,8 @@ use std::os::unix::fs::FileExt;
 
 use api_types::log::{LogPosition, LogStream};
 
-use super::{RECORD_BYTES, Record, missing};
+use super::record::{RECORD_BYTES, Record, missing};
+use super::writer::Stored;
 
 /// Bytes of each read.
 const BLOCK_BYTES: u64 = 64 << 10;
@@ -35,6 +37,8 @@ pub(super) struct Files {
     pub(super) index: File,
     pub(super) stdout: Option<File>,
     pub(super) stderr: Option<File>,
+    /// How much of them, where they are still being written.
+    pub(super) stored: Option<Stored>,
 }
 
 /// A place between two bytes of the output.
@@ -84,13 +88,18 @@ impl Files {
 
 impl<'f> Backwards<'f> {
     /// Begins at the end of the output.
-    fn new(Files { index, stdout, stderr }: &'f Files) -> io::Result<Self> {
+    fn new(Files { index, stdout, stderr, stored }: &'f Files) -> io::Result<Self> {
         let length = |file: &Option<File>| match file {
             Some(file) => Ok::<_, io::Error>(file.metadata()?.len()),
             None => Ok(0),
         };
-        let position = LogPosition { stdout: length(stdout)?, stderr: length(stderr)? };
-        let record = index.metadata()?.len() / RECORD_BYTES as u64;
+        let (record, position) = match stored {
+            Some(stored) => (stored.records, stored.position),
+            None => (
+                index.metadata()?.len() / RECORD_BYTES as u64,
+                LogPosition { stdout: length(stdout)?, stderr: length(stderr)? },
+            ),
+        };
         let block = |file| Block { file, start: 0, bytes: Vec::new() };
         Ok(Self {
             index,

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
+use api_types::Timestamp;
 use tempfile::TempDir;
 
 use super::*;
@@ -21,12 +22,18 @@ fn chunk(stream: LogStream, time: i64, bytes: &'static [u8]) -> OutputChunk {
 async fn stored(printed: &[OutputChunk]) -> (TempDir, ExecutionDir) {
     let root = tempfile::tempdir().unwrap();
     let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
-    let mut writer = Writer::new(&dir);
-    for chunk in printed {
-        writer.add(chunk).await.unwrap();
-    }
-    writer.finish().await.unwrap();
+    store(&dir, printed).await;
     (root, dir)
+}
+
+/// Continues after what is stored.
+async fn store(dir: &ExecutionDir, printed: &[OutputChunk]) -> Stored {
+    let mut writer = Writer::open(dir, &testing::any_disk()).await.unwrap();
+    for chunk in printed {
+        writer.gather(chunk).unwrap();
+    }
+    writer.write().await.unwrap();
+    writer.stored()
 }
 
 async fn rest(reader: &mut Reader) -> Vec<OutputChunk> {
@@ -51,12 +58,12 @@ async fn stored_output_is_read_back_in_order_with_its_times() {
     let printed = [chunk(OUT, 1, b"one\n"), chunk(ERR, 2, b"\xff\xfe"), chunk(OUT, 3, b"two\n")];
     let (_root, dir) = stored(&printed).await;
     assert_eq!(std::fs::read(dir.stdout()).unwrap(), b"one\ntwo\n");
-    let (mut reader, first) = Reader::open(&dir, BEGINNING, None).await.unwrap().unwrap();
+    let (mut reader, first) = Reader::open(&dir, BEGINNING, None, None).await.unwrap().unwrap();
     assert_eq!(first, LogPosition::default());
     // The retention may remove it under a reader.
     dir.remove().unwrap();
     assert_eq!(rest(&mut reader).await, printed);
-    assert!(Reader::open(&dir, BEGINNING, None).await.unwrap().is_none());
+    assert!(Reader::open(&dir, BEGINNING, None, None).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -64,7 +71,7 @@ async fn a_long_piece_is_read_in_parts() {
     let long = vec![b'x'; 2 * MAX_FRAME_OUTPUT_BYTES + 1];
     let whole = OutputChunk { stream: OUT, time: Timestamp(1), bytes: long.clone().into() };
     let (_root, dir) = stored(&[whole]).await;
-    let (mut reader, _) = Reader::open(&dir, BEGINNING, None).await.unwrap().unwrap();
+    let (mut reader, _) = Reader::open(&dir, BEGINNING, None, None).await.unwrap().unwrap();
     let parts: Vec<_> = rest(&mut reader).await.into_iter().map(|part| part.bytes).collect();
     assert_eq!((parts.len(), parts.concat()), (3, long));
 }
@@ -89,7 +96,7 @@ async fn the_last_lines_are_those_that_counting_from_the_start_finds() {
         let printed: Vec<_> = pieces().into_iter().filter(is_wanted).collect();
         for count in 0..12 {
             let start = Start::LastLines(count);
-            let (mut reader, first) = Reader::open(&dir, start, only).await.unwrap().unwrap();
+            let (mut reader, first) = Reader::open(&dir, start, only, None).await.unwrap().unwrap();
             let mut found = rest(&mut reader).await;
             found.retain(is_wanted);
             let (expected, position) = tail(&printed, count);
@@ -112,7 +119,7 @@ async fn a_reader_resumes_at_any_position() {
     for stdout in 0..=all(OUT).len() + 1 {
         for stderr in 0..=all(ERR).len() + 1 {
             let wanted = LogPosition { stdout: stdout as u64, stderr: stderr as u64 };
-            let opened = Reader::open(&dir, Start::Before(wanted), None).await.unwrap();
+            let opened = Reader::open(&dir, Start::Before(wanted), None, None).await.unwrap();
             let (mut reader, first) = opened.unwrap();
             let mut cut = Cut::between(first, wanted);
             let passed = rest(&mut reader).await.into_iter().filter_map(|chunk| cut.pass(chunk));
@@ -137,7 +144,7 @@ async fn without_a_beginning() -> (TempDir, ExecutionDir) {
     let index = std::fs::File::options().write(true).open(dir.output_index()).unwrap();
     let spoilt = vec![0xff; usize::try_from(BEFORE).unwrap() * RECORD_BYTES];
     index.write_all_at(&spoilt, 0).unwrap();
-    Reader::open(&dir, BEGINNING, None).await.unwrap().unwrap().0.next().await.unwrap_err();
+    Reader::open(&dir, BEGINNING, None, None).await.unwrap().unwrap().0.next().await.unwrap_err();
     (root, dir)
 }
 
@@ -145,7 +152,7 @@ async fn without_a_beginning() -> (TempDir, ExecutionDir) {
 async fn the_last_lines_cost_only_themselves() {
     let (_root, dir) = without_a_beginning().await;
     let (mut reader, first) =
-        Reader::open(&dir, Start::LastLines(2000), None).await.unwrap().unwrap();
+        Reader::open(&dir, Start::LastLines(2000), None, None).await.unwrap().unwrap();
     assert_eq!(first, LogPosition { stdout: (BEFORE + 8000) * 7, stderr: 0 });
     assert_eq!(rest(&mut reader).await.len(), 2000);
 }
@@ -155,7 +162,7 @@ async fn resuming_costs_only_what_follows() {
     let (_root, dir) = without_a_beginning().await;
     let wanted = LogPosition { stdout: (BEFORE + 9000) * 7 + 2, stderr: 0 };
     let (mut reader, first) =
-        Reader::open(&dir, Start::Before(wanted), None).await.unwrap().unwrap();
+        Reader::open(&dir, Start::Before(wanted), None, None).await.unwrap().unwrap();
     assert_eq!(first.stdout, (BEFORE + 9000) * 7);
     assert_eq!(rest(&mut reader).await.len(), 1000);
 }
@@ -164,6 +171,54 @@ async fn resuming_costs_only_what_follows() {
 async fn an_index_of_other_output_is_an_error() {
     let (_root, dir) = stored(&pieces()).await;
     std::fs::write(dir.stdout(), b"short").unwrap();
-    let opened = Reader::open(&dir, Start::LastLines(9), None).await;
+    let opened = Reader::open(&dir, Start::LastLines(9), None, None).await;
     assert_eq!(opened.err().map(|error| error.kind()), Some(io::ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn a_writer_continues_after_whole_records_and_cuts_off_what_a_crash_left() {
+    let printed = [chunk(OUT, 1, b"one\n"), chunk(ERR, 2, b"oops\n"), chunk(OUT, 3, b"two\n")];
+    let (_root, dir) = stored(&printed[..2]).await;
+    // Bytes without a record, and a part of a record.
+    std::fs::write(dir.stdout(), "one\ntw").unwrap();
+    let index = std::fs::OpenOptions::new().write(true).open(dir.output_index()).unwrap();
+    index.write_all_at(b"part", 2 * RECORD_BYTES as u64).unwrap();
+    let now = store(&dir, &printed[2..]).await;
+    assert_eq!((now.records, now.position), (3, LogPosition { stdout: 8, stderr: 5 }));
+    let (mut reader, _) = Reader::open(&dir, BEGINNING, None, None).await.unwrap().unwrap();
+    assert_eq!(rest(&mut reader).await, printed);
+    // A record whose bytes are gone, as after a power cut.
+    std::fs::write(dir.stdout(), "one\n").unwrap();
+    let now = store(&dir, &[]).await;
+    assert_eq!((now.records, now.position), (2, LogPosition { stdout: 4, stderr: 5 }));
+}
+
+#[tokio::test]
+async fn output_that_is_being_written_is_read_as_far_as_it_is_stored() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+    let printed = [chunk(OUT, 1, b"one\n"), chunk(OUT, 2, b"two\n"), chunk(ERR, 3, b"oops\n")];
+    let first = store(&dir, &printed[..1]).await;
+    let second = store(&dir, &printed[1..2]).await;
+    let opened = Reader::open(&dir, Start::LastLines(1), None, Some(first)).await;
+    let (mut reader, position) = opened.unwrap().unwrap();
+    assert_eq!(position, LogPosition::default());
+    assert_eq!(rest(&mut reader).await, printed[..1]);
+    reader.extend_to(second);
+    assert_eq!(rest(&mut reader).await, printed[1..2]);
+    // Of a stream whose file did not exist when the reader began.
+    reader.extend_to(store(&dir, &printed[2..]).await);
+    assert_eq!(rest(&mut reader).await, printed[2..]);
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_that_was_gathered() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+    let full = crate::host::disk::Disk::with_free_bytes(3);
+    let mut writer = Writer::open(&dir, &full).await.unwrap();
+    writer.gather(&chunk(OUT, 1, b"one\n")).unwrap();
+    assert!(crate::host::disk::is_full(&writer.write().await.unwrap_err()));
+    assert_eq!((writer.stored().records, writer.with_gathered().records), (0, 1));
+    assert!(!dir.output_index().exists() && !writer.is_written());
 }

@@ -1,6 +1,9 @@
 //! The beginning and the end of a stream, as the report carries them.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 
 use api_types::execution::RUN_OUTPUT_BYTES;
 use api_types::log::{LogData, MAX_TAIL_BYTES, OutputTail, StreamTail};
@@ -30,6 +33,22 @@ pub(super) struct RecordTail {
 // === impl Ends ===
 
 impl Ends {
+    /// Of a stream whose first bytes are stored.
+    pub(super) fn of_file(path: &Path, bytes: u64) -> io::Result<Self> {
+        let mut ends = Self::default();
+        if bytes == 0 {
+            return Ok(ends);
+        }
+        let file = File::open(path)?;
+        (&file).take(bytes.min(RUN_OUTPUT_BYTES as u64)).read_to_end(&mut ends.head)?;
+        let tail_bytes = bytes.min(MAX_TAIL_BYTES as u64);
+        (&file).seek(SeekFrom::Start(bytes - tail_bytes))?;
+        let mut tail = Vec::new();
+        (&file).take(tail_bytes).read_to_end(&mut tail)?;
+        (ends.tail, ends.bytes) = (tail.into(), bytes);
+        Ok(ends)
+    }
+
     pub(super) fn add(&mut self, bytes: &[u8]) {
         let room = RUN_OUTPUT_BYTES - self.head.len();
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -133,6 +152,23 @@ mod tests {
 
     fn head(pieces: &[&[u8]]) -> (String, bool) {
         ends(pieces).head()
+    }
+
+    #[test]
+    fn a_stream_whose_beginning_is_stored_has_the_same_ends() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("stdout");
+        let whole: Vec<u8> = (0..300_000_u32).map(|number| number.to_le_bytes()[1]).collect();
+        for stored in [0, 1, 2047, 2048, 2049, 70_000, 299_999] {
+            std::fs::write(&path, &whole).unwrap();
+            let mut continued = Ends::of_file(&path, stored as u64).unwrap();
+            continued.add(&whole[stored..]);
+            let read = ends(&[&whole]);
+            assert_eq!(continued.head(), read.head(), "{stored}");
+            assert_eq!(continued.record_tail(), read.record_tail(), "{stored}");
+            let tail = |ends| tail_of(&ends, &Ends::default()).unwrap().stdout;
+            assert_eq!(tail(continued), tail(read), "{stored}");
+        }
     }
 
     #[test]

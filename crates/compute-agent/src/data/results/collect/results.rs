@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 use unpack::RelativePath;
 
 use super::intake::{CollectError, Intake};
-use crate::data::archive::{self, ArchiveError, ChunkReader, Modes};
+use crate::data::archive::{self, ArchiveError, ChunkReader, Modes, SizeLimit, Unpacked};
+use crate::data::omitted::{Omitted, shown};
 use crate::data::results::publisher::publication::Publication;
 use crate::host::disk::{self, Disk, is_full};
 use crate::host::tree::{self, remove_all};
@@ -56,13 +57,16 @@ pub(super) async fn take_in(
             intake.spoil(intake.limit.beyond(&which, &size));
             Ok(None)
         }
-        (_, Err(error @ ArchiveError::TooManyEntries)) => {
-            note(&format!("was not collected: {error}"))
-        }
-        (_, Err(error @ ArchiveError::Escape { .. })) => {
-            note(&format!("was not collected: {error}"))
-        }
-        (_, Err(error @ (ArchiveError::TooDeep | ArchiveError::Sparse { .. }))) => {
+        (
+            _,
+            Err(
+                error @ (ArchiveError::TooManyEntries
+                | ArchiveError::Escape { .. }
+                | ArchiveError::Unusable { .. }
+                | ArchiveError::TooDeep
+                | ArchiveError::Sparse { .. }),
+            ),
+        ) => {
             intake.spoil(Failure::task(format!("cannot collect {which}: {error}")));
             Ok(None)
         }
@@ -73,20 +77,23 @@ pub(super) async fn take_in(
         }
         (_, Err(ArchiveError::Io(error))) if is_full(&error) => {
             remove_all(&run.dir.results())?;
-            let Failure { cause, message } = disk::failure(&error);
-            let message = format!("cannot collect {which}: {message}");
-            intake.spoil(Failure { cause, message });
+            let failure = disk::failure(&error);
+            let message = format!("cannot collect {which}: {failure}");
+            intake.spoil(Failure { message, ..failure });
             Ok(None)
         }
         (Err(error), _) => Err(error.into()),
         (Ok(()), Err(ArchiveError::Io(error))) => Err(error.into()),
-        (Ok(()), Ok(Unpacked { bytes, links_dropped })) => {
+        (Ok(()), Ok(Unpacked { bytes, omitted })) => {
             intake.taken_bytes = intake.taken_bytes.saturating_add(bytes);
-            match links_dropped {
+            let count = omitted.count();
+            intake.omitted.add_below(&result.name, omitted);
+            match count {
                 0 => Ok(None),
-                dropped => note(&format!(
-                    "has {dropped} links that lead out of it; they were not collected"
-                )),
+                1 => note("has 1 entry that was left out; see RunOutput.omitted"),
+                _ => {
+                    note(&format!("has {count} entries that were left out; see RunOutput.omitted"))
+                }
             }
         }
     }
@@ -98,11 +105,6 @@ struct Unpacking {
     name: String,
     limit_bytes: u64,
     disk: Disk,
-}
-
-struct Unpacked {
-    bytes: u64,
-    links_dropped: u64,
 }
 
 async fn copy(
@@ -140,37 +142,38 @@ impl Unpacking {
         &self,
         chunks: mpsc::Receiver<io::Result<bytes::Bytes>>,
     ) -> Result<Unpacked, ArchiveError> {
-        let beside = self.results.join(format!(".{}", self.name));
+        let temporary = self.results.join(format!(".{}", self.name));
         let place = self.results.join(&self.name);
-        remove_all(&beside)?;
+        remove_all(&temporary)?;
         remove_all(&place)?;
-        let (chunks, limit_bytes) = (ChunkReader::new(chunks), self.limit_bytes);
-        let outcome = archive::unpack(chunks, &beside, limit_bytes, Modes::Kept, &self.disk)
-            .and_then(|bytes| Ok(move_into_place(&beside, &place).map(|()| bytes)?))
-            .and_then(|bytes| {
-                let links_dropped = drop_links_that_leave(&place)?;
-                Ok(Unpacked { bytes, links_dropped })
-            });
-        remove_all(&beside)?;
+        let (chunks, limit) = (ChunkReader::new(chunks), SizeLimit::with_holes(self.limit_bytes));
+        let outcome = archive::unpack(chunks, &temporary, limit, Modes::Kept, &self.disk).and_then(
+            |mut unpacked| {
+                move_into_place(&temporary, &place)?;
+                unpacked.omitted.strip_first_directory();
+                drop_links_that_leave(&place, &mut unpacked.omitted)?;
+                Ok(unpacked)
+            },
+        );
+        remove_all(&temporary)?;
         outcome
     }
 }
 
 /// The archive has one top-level entry: the last component of the path.
-fn move_into_place(beside: &Path, place: &Path) -> io::Result<()> {
-    let tops: Vec<PathBuf> = std::fs::read_dir(beside)?
+fn move_into_place(temporary: &Path, place: &Path) -> io::Result<()> {
+    let tops: Vec<PathBuf> = std::fs::read_dir(temporary)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<io::Result<_>>()?;
     match tops.as_slice() {
         [top] if std::fs::symlink_metadata(top)?.is_dir() => std::fs::rename(top, place),
-        _ => std::fs::rename(beside, place),
+        _ => std::fs::rename(temporary, place),
     }
 }
 
 /// Removes the symbolic links that may point out of `root`: their targets are not part of the
 /// result, and would mean something else where the archive is unpacked.
-fn drop_links_that_leave(root: &Path) -> io::Result<u64> {
-    let mut dropped = 0;
+fn drop_links_that_leave(root: &Path, omitted: &mut Omitted) -> io::Result<()> {
     tree::walk(root, |entry| {
         if entry.kind() != FileType::Symlink {
             return Ok(());
@@ -180,11 +183,10 @@ fn drop_links_that_leave(root: &Path) -> io::Result<u64> {
         let path = RelativePath::new(entry.path).map_err(io::Error::other)?;
         if path.is_led_out_by(target) {
             rustix::fs::unlinkat(entry.directory, entry.name, AtFlags::empty())?;
-            dropped += 1;
+            omitted.add(entry.path, &format!("a link to '{}', outside of it", shown(target)));
         }
         Ok(())
-    })?;
-    Ok(dropped)
+    })
 }
 
 #[cfg(test)]
@@ -192,13 +194,13 @@ mod tests {
     use super::*;
     use crate::testing::any_disk;
 
-    fn unpacked(tar: Vec<u8>, results: &Path) -> Result<u64, ArchiveError> {
+    fn unpacked(tar: Vec<u8>, results: &Path) -> Result<Vec<String>, ArchiveError> {
         let (sender, receiver) = mpsc::channel(1);
         sender.try_send(Ok(tar.into())).unwrap();
         drop(sender);
         let (results, name) = (results.to_owned(), "out".to_owned());
         let unpacking = Unpacking { results, name, limit_bytes: 1 << 20, disk: any_disk() };
-        unpacking.run(receiver).map(|unpacked| unpacked.links_dropped)
+        unpacking.run(receiver).map(|unpacked| unpacked.omitted.into_list())
     }
 
     fn tar_of(path: &str) -> Vec<u8> {
@@ -250,8 +252,23 @@ mod tests {
             header.set_size(0);
             builder.append_link(&mut header, path, target).unwrap();
         }
+        let mut pipe = tar::Header::new_gnu();
+        pipe.set_entry_type(tar::EntryType::Fifo);
+        pipe.set_size(0);
+        builder.append_data(&mut pipe, "out/pipes/p", std::io::empty()).unwrap();
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(unpacked(builder.into_inner().unwrap(), root.path()).unwrap(), 4);
+        let mut omitted = unpacked(builder.into_inner().unwrap(), root.path()).unwrap();
+        omitted.sort();
+        assert_eq!(
+            omitted,
+            [
+                "bend: a link to 'ro/here/../..', outside of it",
+                "pipes/p: a named pipe",
+                "ro/over: a link to '../../out/in', outside of it",
+                "root: a link to '/out/in', outside of it",
+                "up: a link to '../x', outside of it",
+            ]
+        );
         let mode = |path: &str| {
             let metadata = std::fs::metadata(root.path().join("out").join(path)).unwrap();
             std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o7777

@@ -61,8 +61,8 @@ impl Archive {
         });
         let packed = packing.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         packed.map_err(|error| {
-            let Failure { cause, message } = disk::failure(&error);
-            Failure { cause, message: format!("cannot build the archive: {message}") }
+            let failure = disk::failure(&error);
+            Failure { message: format!("cannot build the archive: {failure}"), ..failure }
         })
     }
 
@@ -131,6 +131,13 @@ fn plain_header(size_bytes: u64) -> Header {
     header
 }
 
+/// The unit of the space that a file takes.
+const BLOCK_BYTES: u64 = 512;
+
+/// Holes of this size stay holes in the archive. Smaller ones are zeros, which compress well and
+/// which every program reads.
+const LEAST_HOLES_BYTES: u64 = 64 << 20;
+
 /// The result paths on their way into the archive.
 struct Tree<'a, W: Write> {
     tar: &'a mut Builder<W>,
@@ -180,7 +187,13 @@ impl<W: Write> Tree<'_, W> {
             }
             self.names.insert(file, name.to_owned());
         }
-        self.tar.append_data(&mut header, name, File::open(path)?)
+        let mut file = File::open(path)?;
+        let stored_bytes = metadata.blocks().saturating_mul(BLOCK_BYTES);
+        if metadata.len().saturating_sub(stored_bytes) >= LEAST_HOLES_BYTES {
+            // The header is the crate's, which alone writes where the holes are.
+            return self.tar.append_file(name, &mut file);
+        }
+        self.tar.append_data(&mut header, name, file)
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn published<T: Serialize>(
             )))
         }
         Ok(serde_json::Value::Object(params)) => Ok(PublishedResult { publisher_type, params }),
-        other => Err(AttemptError::permanent(format!("its result cannot be written: {other:?}"))),
+        _ => Err(AttemptError::permanent("its location has no fields, so it cannot be written")),
     }
 }
 

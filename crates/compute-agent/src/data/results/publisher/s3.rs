@@ -26,7 +26,7 @@ const MAX_PARTS: u64 = 9_000;
 /// The limit of S3.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// Parts in memory and in flight at once.
+/// Parts in memory and in flight at the same time.
 const PARTS_AT_ONCE: usize = 2;
 
 pub(crate) struct S3 {
@@ -105,6 +105,7 @@ fn filled(key: &str, run: &Publication<'_>) -> String {
         |range: std::ops::Range<usize>| now.get(range).unwrap_or_default().replace(['-', ':'], "");
     key.replace("{jobID}", &run.work.job_id.to_string())
         .replace("{executionID}", &run.id.to_string())
+        .replace("{index}", &run.work.index.to_string())
         .replace("{nodeID}", &run.node_id.to_string())
         .replace("{date}", &digits(0..10))
         .replace("{time}", &digits(11..19))

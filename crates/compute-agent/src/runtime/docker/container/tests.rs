@@ -34,14 +34,14 @@ fn run(change: impl FnOnce(&mut Work)) -> Run {
 }
 
 fn host_config_of(change: impl FnOnce(&mut Work)) -> HostConfig {
-    body(&run(change), &DockerParams::default(), None).host_config.unwrap()
+    body(&run(change), &DockerParams::default(), &Facts::default(), None, &[]).host_config.unwrap()
 }
 
 #[test]
 fn a_container_is_restricted_by_default() {
     let config = host_config_of(|_| ());
     assert_eq!(config.network_mode.as_deref(), Some("none"));
-    assert_eq!(config.cap_drop, Some(vec!["ALL".to_owned()]));
+    assert_eq!((config.cap_drop, config.cap_add), (Some(vec!["ALL".to_owned()]), None));
     assert_eq!(config.security_opt, Some(vec!["no-new-privileges".to_owned()]));
     assert_eq!(config.pids_limit, Some(MAX_PIDS));
     assert_eq!((config.memory, config.memory_swap), (Some(64_000_000), Some(64_000_000)));
@@ -53,10 +53,21 @@ fn a_container_is_restricted_by_default() {
 }
 
 #[test]
+fn root_has_the_capabilities_of_the_node_unless_the_job_or_its_namespace_forbids_it() {
+    let of_node = ["CHOWN", "SETUID"].map(str::to_owned);
+    let added = |change: fn(&mut Work)| {
+        let body = body(&run(change), &DockerParams::default(), &Facts::default(), None, &of_node);
+        body.host_config.unwrap().cap_add
+    };
+    assert_eq!(added(|_| ()), Some(of_node.to_vec()));
+    assert_eq!(added(|work| work.no_capabilities = true), None);
+}
+
+#[test]
 fn a_task_has_no_network_but_that_of_its_sandbox() {
     let config_of = |network_type, sandbox| {
         let run = run(|work| work.task.network.network_type = network_type);
-        body(&run, &DockerParams::default(), sandbox).host_config.unwrap()
+        body(&run, &DockerParams::default(), &Facts::default(), sandbox, &[]).host_config.unwrap()
     };
     for network_type in [NetworkType::None, NetworkType::Full, NetworkType::Http] {
         let config = config_of(network_type, Some("abc"));
@@ -94,7 +105,7 @@ fn the_service_s_own_variables_cannot_be_replaced() {
         json!({"Image": "i", "EnvironmentVariables": ["B=engine=x", "C", "SERVICE_JOB_TYPE=mine"]}),
     )
     .unwrap();
-    let env = env(&run, &params);
+    let env = env(&run, &params, &Facts::default());
     for (key, value) in [
         ("A", "task"),
         ("B", "engine=x"),
@@ -104,7 +115,7 @@ fn the_service_s_own_variables_cannot_be_replaced() {
     ] {
         assert_eq!(env[key], value, "{key}");
     }
-    let body = body(&run, &params, None);
+    let body = body(&run, &params, &Facts::default(), None, &[]);
     assert_eq!((body.image.as_deref(), body.entrypoint, body.cmd), (Some("i"), None, None));
     assert_eq!(body.labels.unwrap()[LABEL_EXECUTION], run.id.to_string());
 }
@@ -118,7 +129,8 @@ fn result_directories_are_created_once() {
     });
     let directories: Vec<_> = result_paths::directories(&run.work).into_iter().collect();
     assert_eq!(directories, ["/a/b", "/outputs"]);
-    let tar = tar_of_directories(&directories).unwrap();
+    let of_root = directories.into_iter().map(|directory| (directory, Owner::default()));
+    let tar = tar_of_directories(&of_root.collect::<Vec<_>>()).unwrap();
     let mut archive = tar::Archive::new(&tar[..]);
     let entries: Vec<_> = archive
         .entries()
@@ -135,7 +147,8 @@ fn result_directories_are_created_once() {
 fn the_gpus_of_an_execution_are_requested_by_id() {
     let mut run = run(|_| ());
     run.gpus = vec!["GPU-1".to_owned(), "3".to_owned()];
-    let config = body(&run, &DockerParams::default(), None).host_config.unwrap();
+    let config =
+        body(&run, &DockerParams::default(), &Facts::default(), None, &[]).host_config.unwrap();
     let [request] = config.device_requests.unwrap().try_into().unwrap();
     assert_eq!((request.device_ids, request.count), (Some(run.gpus), None));
     assert_eq!(request.capabilities, Some(vec![vec!["gpu".to_owned()]]));

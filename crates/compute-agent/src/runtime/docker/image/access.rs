@@ -53,7 +53,7 @@ impl Access {
         before: Option<Option<BTreeSet<String>>>,
     ) -> Option<BTreeSet<String>> {
         match (self, before) {
-            // The registry gives it to anybody on this node, or did.
+            // The registry gives it to everyone on this node, or did.
             (Self::Node, _) | (_, Some(None)) => None,
             (Self::Namespace(digest), before) => {
                 let mut allowed = before.flatten().unwrap_or_default();

@@ -47,7 +47,7 @@ async fn get_within(
     let shown = program.display();
     let (succeeded, answer) = tokio::time::timeout(timeout, run(program, address))
         .await
-        .map_err(|_| format!("'{shown}' did not answer in {timeout:?}"))?
+        .map_err(|_| format!("'{shown}' did not answer in {} s", timeout.as_secs()))?
         .map_err(|error| format!("cannot run '{shown}': {error}"))?;
     if !succeeded {
         // Its output may contain anything, so the error does not repeat it.
@@ -139,7 +139,7 @@ mod tests {
         for (script, part) in [
             ("echo hush; exit 1", "failed; see what 'echo host | "),
             ("echo hush", "is not that of a credential helper"),
-            ("echo hush; exec sleep 60", "did not answer in 2s"),
+            ("echo hush; exec sleep 60", "did not answer in 2 s"),
             ("exec yes hush", "failed; see what 'echo host | "),
         ] {
             let reason = asked(script, "host").await.unwrap_err();

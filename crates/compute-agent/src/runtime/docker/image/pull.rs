@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_core::execution::Failure;
-use bollard::Docker;
+use api_types::image::ImageReference;
 use bollard::errors::Error;
-use bollard::query_parameters::CreateImageOptions;
 use futures_util::StreamExt;
 use tokio::sync::watch;
 use tracing::info;
 
 use super::credentials::{Credentials, Known};
 use super::progress::Progress;
-use super::reference::{name_and_tag, registry};
 use super::refusal::Problem;
 use super::registries::Registries;
 use crate::data::retry::{AttemptError, RetryPolicy};
 use crate::runtime::ExecutorError;
+use crate::runtime::docker::engine::Engine;
 use crate::runtime::docker::error::{chain, unreachable};
 
 /// A pull without a message for this long has failed.
@@ -26,9 +25,6 @@ const SILENCE: Duration = Duration::from_secs(120);
 /// Covers the restart of a registry; the Engine itself retries layers.
 const RETRY: RetryPolicy =
     RetryPolicy { tries: 3, first: Duration::from_millis(500), longest: Duration::from_secs(2) };
-
-/// Carries the Engine's name for "X-Registry-Auth".
-const REGISTRY_AUTH: &str = "x-registry-auth";
 
 /// What a pull signs in with.
 pub(super) enum Signs {
@@ -78,27 +74,27 @@ impl PullError {
 
 /// Pulls the image; `progress` shows how far it is.
 pub(super) async fn pull(
-    client: Docker,
-    image: String,
+    client: Engine,
+    image: ImageReference,
     registries: &Registries,
     signs: Signs,
     progress: watch::Sender<Progress>,
 ) -> Result<(), PullError> {
-    let registry = registry(&image);
+    let registry = image.registry().unwrap_or_default();
     let mut backoff = RETRY.backoff();
     let mut tries = 1;
     loop {
         // For each attempt: a password may have changed in the meantime.
         let known = match &signs {
-            Signs::AsNode(credentials) => credentials.of(&registry).await,
+            Signs::AsNode(credentials) => credentials.of(registry).await,
             Signs::As(known) => known.clone(),
         };
         let checked = registries.check_sign_in(&image, &known).await;
-        checked.map_err(|reason| PullError::Failed(refused(&image, &reason)))?;
-        info!(image, registry, login = known.login.is_some(), "pulling an image");
-        match once(&client, &image, &registry, &known, &progress).await {
+        checked.map_err(|reason| PullError::Failed(refused(image.as_str(), &reason)))?;
+        info!(%image, registry, login = known.login.is_some(), "pulling an image");
+        match once(&client, &image, registry, &known, &progress).await {
             Ok(()) => {
-                info!(image, "pulled an image");
+                info!(%image, "pulled an image");
                 return Ok(());
             }
             Err(Broken::Away(reason)) => return Err(PullError::Away(reason)),
@@ -109,7 +105,7 @@ pub(super) async fn pull(
                 return Err(PullError::Failed(RETRY.exhausted(failure)));
             }
             Err(Broken::AttemptError(AttemptError::Transient(failure))) => {
-                info!(image, reason = failure.message, "a pull failed; retrying");
+                info!(%image, reason = failure.message, "a pull failed; retrying");
             }
         }
         tries += 1;
@@ -123,24 +119,23 @@ pub(super) fn refused(image: &str, reason: &str) -> Failure {
 }
 
 async fn once(
-    client: &Docker,
-    image: &str,
+    client: &Engine,
+    image: &ImageReference,
     registry: &str,
     known: &Known,
     progress: &watch::Sender<Progress>,
 ) -> Result<(), Broken> {
     let refused = |said: &str| {
         let said = known.login.as_ref().map_or_else(|| said.to_owned(), |login| login.hide(said));
-        Broken::AttemptError(Problem::of(&said).attempt_error(image, registry, &said, known))
+        Broken::AttemptError(Problem::of(&said).attempt_error(
+            image.as_str(),
+            registry,
+            &said,
+            known,
+        ))
     };
     let client = with_login(client.clone().with_timeout(SILENCE), registry, known);
-    let (name, tag) = name_and_tag(image);
-    let options = CreateImageOptions {
-        from_image: Some(name.to_owned()),
-        tag: tag.map(str::to_owned),
-        ..Default::default()
-    };
-    let mut steps = std::pin::pin!(client.create_image(Some(options), None, None));
+    let mut steps = client.create_image(image);
     let mut seen = Progress::default();
     loop {
         let step = match tokio::time::timeout(SILENCE, steps.next()).await {
@@ -160,14 +155,9 @@ async fn once(
 }
 
 /// The same Engine, with the login.
-///
-/// bollard encodes it in base64 that is not URL-safe, which the Engine treats as no credentials at
-/// all, depending on the characters of the password.
-fn with_login(client: Docker, registry: &str, known: &Known) -> Docker {
-    let Some(login) = &known.login else { return client };
-    let header = login.header(registry);
-    client.with_request_modifier(move |mut request| {
-        request.headers_mut().insert(REGISTRY_AUTH, header.clone());
-        request
-    })
+fn with_login(client: Engine, registry: &str, known: &Known) -> Engine {
+    match &known.login {
+        Some(login) => client.with_login(login.header(registry)),
+        None => client,
+    }
 }

@@ -17,11 +17,14 @@ use tracing::warn;
 
 use super::access::Access;
 
+/// Namespaces that an image is counted for; beyond it the one that used it longest ago is dropped.
+const MAX_USERS: usize = 16;
+
 /// Shared by pulls, uses and collections.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     path: PathBuf,
-    /// Whether the file could not be read: nobody knows who may use which image.
+    /// Whether the file could not be read: then it is unknown who may use which image.
     is_lost: bool,
     state: Arc<Mutex<State>>,
 }
@@ -43,6 +46,10 @@ pub(super) struct Entry {
     pub(super) names: BTreeSet<String>,
     pub(super) size_bytes: u64,
     pub(super) last_used: Timestamp,
+    /// The namespaces whose tasks use it, with their last use; in the record of an earlier release
+    /// nothing says whose it is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) used_by: BTreeMap<String, Timestamp>,
     /// Who may use it, if not everybody; see [`Access`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) allowed: Option<BTreeSet<String>>,
@@ -75,7 +82,8 @@ impl Record {
         Hold { name, state: Arc::clone(&self.state) }
     }
 
-    /// Records a newly pulled image; returns whether that is on disk.
+    /// Records a newly pulled image; returns whether that is on disk. Who uses it follows when its
+    /// container is created.
     pub(super) async fn pulled(
         &self,
         id: &str,
@@ -88,7 +96,13 @@ impl Record {
             let mut state = self.state();
             let before = state.images.get(id).map(|entry| entry.allowed.clone());
             let allowed = access.adds_to(before);
-            let empty = Entry { names: BTreeSet::new(), size_bytes, last_used: now, allowed: None };
+            let empty = Entry {
+                names: BTreeSet::new(),
+                size_bytes,
+                last_used: now,
+                used_by: BTreeMap::new(),
+                allowed: None,
+            };
             let entry = state.images.entry(id.to_owned()).or_insert(empty);
             entry.names.insert(name);
             entry.last_used = now;
@@ -109,6 +123,21 @@ impl Record {
     /// Whether the image is there for this access; none for one that is not recorded.
     pub(super) fn allows(&self, id: &str, access: &Access) -> Option<bool> {
         self.state().images.get(id).map(|entry| access.is_among(entry.allowed.as_ref()))
+    }
+
+    /// A task of this namespace uses the image.
+    pub(super) fn used_by(&self, id: &str, namespace: &str, now: Timestamp) {
+        let mut state = self.state();
+        let Some(entry) = state.images.get_mut(id) else { return };
+        entry.last_used = now;
+        entry.used_by.insert(namespace.to_owned(), now);
+        if entry.used_by.len() > MAX_USERS {
+            let oldest = entry.used_by.iter().min_by_key(|(_, last)| **last);
+            if let Some(oldest) = oldest.map(|(namespace, _)| namespace.clone()) {
+                entry.used_by.remove(&oldest);
+            }
+        }
+        state.changed = true;
     }
 
     /// Images that someone else brought here are not recorded.
@@ -140,6 +169,10 @@ impl Record {
 
     pub(super) fn size_bytes(&self) -> u64 {
         self.state().images.values().map(|entry| entry.size_bytes).sum()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.state().images.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {

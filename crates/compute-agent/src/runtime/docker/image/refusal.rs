@@ -112,7 +112,8 @@ impl Problem {
         );
         match self {
             Self::Unreachable => AttemptError::transient(message),
-            _ => AttemptError::permanent(message),
+            Self::NotFound | Self::Denied => AttemptError::definite(message),
+            Self::NoSpace | Self::WrongPlatform | Self::Other => AttemptError::permanent(message),
         }
     }
 }
@@ -169,6 +170,9 @@ mod tests {
         let known = Known { trouble: Some("no helper".to_owned()), ..Known::default() };
         let error = Problem::Denied.attempt_error("h/a:1", "h", "denied\n", &known);
         let AttemptError::Permanent(failure) = error else { panic!("{error:?}") };
+        assert!(failure.definite, "another node would hear the same");
+        let error = Problem::NoSpace.attempt_error("h/a:1", "h", "no space", &Known::default());
+        assert!(matches!(error, AttemptError::Permanent(it) if !it.definite));
         assert_eq!(
             failure.message,
             "image 'h/a:1' cannot be pulled: the registry denies it, or does not have it \

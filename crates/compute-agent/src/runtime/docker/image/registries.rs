@@ -7,16 +7,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api_types::image::ImageReference;
 use reqwest::Url;
 
 use super::credentials::Credentials;
-use super::reference::{DOCKER_HUB, registry, registry_of_key};
+use super::reference::{DOCKER_HUB, registry_of_key};
 use crate::data::egress::EgressClient;
 use crate::data::egress::addresses::{EgressPolicy, Unreached};
 use crate::host::settings::Settings;
 
 /// Allows every registry that is not on a private address.
 const ANY: &str = "*";
+
+/// Why the ID of an image is not pulled.
+const AN_ID: &str = "it is the ID of an image that is not on this node, and an ID names no registry; \
+                     name the image by its registry and its tag or digest";
 
 pub(super) struct Registries {
     /// None for any.
@@ -49,19 +54,19 @@ impl Registries {
     }
 
     /// Why this node does not pull the image, if so.
-    pub(super) async fn check(&self, image: &str) -> Result<(), String> {
-        let registry = registry(image);
-        if self.listed.as_ref().is_some_and(|listed| !listed.contains(&registry)) {
+    pub(super) async fn check(&self, image: &ImageReference) -> Result<(), String> {
+        let registry = image.registry().ok_or_else(|| AN_ID.to_owned())?;
+        if self.listed.as_ref().is_some_and(|listed| !listed.contains(registry)) {
             return Err(format!(
                 "registry '{registry}' is not one that this node's settings allow \
                  (docker.registries)"
             ));
         }
-        if self.policy == EgressPolicy::Anywhere || self.names(&registry) {
+        if self.policy == EgressPolicy::Anywhere || self.names(registry) {
             return Ok(());
         }
-        match self.check_address(&registry).await {
-            Err(_) if self.vouches_for(&registry).await => Ok(()),
+        match self.check_address(registry).await {
+            Err(_) if self.vouches_for(registry).await => Ok(()),
             Err(reason) => Err(format!(
                 "registry '{registry}' is not asked: {reason}; if jobs may use it, list it in \
                  docker.registries"
@@ -109,6 +114,17 @@ mod tests {
         Registries::new(&Settings { docker, ..Settings::default() }, credentials)
     }
 
+    fn image(text: &str) -> ImageReference {
+        ImageReference::parse(text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_id_of_an_image_is_not_pulled() {
+        let id = format!("sha256:{}", "0".repeat(64));
+        let refused = registries(&[ANY]).check(&image(&id)).await.expect_err("an ID");
+        assert!(refused.contains("names no registry"), "{refused}");
+    }
+
     #[tokio::test]
     async fn no_spelling_of_a_private_address_is_a_registry() {
         let any = registries(&[ANY]);
@@ -129,17 +145,19 @@ mod tests {
             "a..b",
             "absent.invalid",
         ] {
-            let refused = any.check(&format!("{host}/a/b:1")).await.expect_err(host);
+            // Some of them are no names of registries at all.
+            let Ok(image) = ImageReference::parse(&format!("{host}/a/b:1")) else { continue };
+            let refused = any.check(&image).await.expect_err(host);
             assert!(refused.contains("docker.registries"), "{refused}");
         }
-        any.check("1.1.1.1/a/b:1").await.expect("a public address");
+        any.check(&image("1.1.1.1/a/b:1")).await.expect("a public address");
     }
 
     #[tokio::test]
     async fn a_registry_that_the_operator_lists_may_be_on_any_address() {
         let listed = registries(&["127.0.0.1:5000"]);
-        listed.check("127.0.0.1:5000/a:1").await.expect("it is listed");
-        let refused = listed.check("1.1.1.1/a:1").await.expect_err("it is not listed");
+        listed.check(&image("127.0.0.1:5000/a:1")).await.expect("it is listed");
+        let refused = listed.check(&image("1.1.1.1/a:1")).await.expect_err("not listed");
         assert!(refused.contains("this node's settings allow"), "{refused}");
     }
 }

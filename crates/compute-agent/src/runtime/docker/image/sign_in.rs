@@ -13,13 +13,14 @@
 
 use std::time::Duration;
 
+use api_types::image::ImageReference;
 use http::header::{LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method};
 use reqwest::Url;
 use tracing::debug;
 
 use super::credentials::Known;
-use super::reference::{DOCKER_HUB, full_name, registry, repository};
+use super::reference::DOCKER_HUB;
 use super::registries::Registries;
 use crate::data::egress::addresses::{EgressPolicy, Unreached};
 use crate::data::egress::{attempt_error, shown};
@@ -54,22 +55,29 @@ enum Failed {
 
 impl Registries {
     /// Why the Engine must not follow the registry of the image, if so.
-    pub(super) async fn check_sign_in(&self, image: &str, known: &Known) -> Result<(), String> {
+    pub(super) async fn check_sign_in(
+        &self,
+        image: &ImageReference,
+        known: &Known,
+    ) -> Result<(), String> {
         // Without a login and without a policy there is nothing to protect.
         if self.policy == EgressPolicy::Anywhere && known.login.is_none() {
             return Ok(());
         }
-        let registry = registry(image);
+        let (Some(registry), Some((path, version))) = (image.registry(), image.manifest()) else {
+            return Ok(());
+        };
+        let manifest = format!("/v2/{path}/manifests/{version}");
         let probe = Probe {
             registries: self,
-            is_vouched_for: self.vouches_for(&registry).await,
+            is_vouched_for: self.vouches_for(registry).await,
             has_login: known.login.is_some(),
-            registry,
+            registry: registry.to_owned(),
         };
-        match tokio::time::timeout(PROBE_TIMEOUT, probe.run(image)).await {
+        match tokio::time::timeout(PROBE_TIMEOUT, probe.run(&manifest)).await {
             Ok(Err(Failed::Refused(reason))) => Err(reason),
             Ok(Err(Failed::Unreachable(reason))) => {
-                debug!(image, reason, "cannot ask a registry where its clients sign in");
+                debug!(%image, reason, "cannot ask a registry where its clients sign in");
                 Ok(())
             }
             Ok(Ok(())) | Err(_) => Ok(()),
@@ -80,7 +88,7 @@ impl Registries {
 // === impl Probe ===
 
 impl Probe<'_> {
-    async fn run(&self, image: &str) -> Result<(), Failed> {
+    async fn run(&self, manifest_path: &str) -> Result<(), Failed> {
         let server = match self.registry.as_str() {
             DOCKER_HUB => SERVER_OF_THE_HUB,
             server => server,
@@ -90,7 +98,7 @@ impl Probe<'_> {
                 .map_err(|error| Failed::Unreachable(error.to_string()))
         };
         // Like the Engine: https, then http. Only the Engine knows whether it accepts http; the
-        // question holds nothing that anybody may not read.
+        // question holds nothing secret.
         let (mut root, mut answered) = (root("https")?, Err(Failed::Unreachable(String::new())));
         for scheme in ["https", "http"] {
             // Both schemes are special, so one can replace the other.
@@ -102,7 +110,7 @@ impl Probe<'_> {
         }
         let mut challenges = answered?;
         let mut manifest = root.clone();
-        manifest.set_path(&manifest_path(image, &self.registry));
+        manifest.set_path(manifest_path);
         // Engines differ in which of the two answers they follow.
         challenges.extend(self.challenges(Method::HEAD, manifest).await?);
         let is_secure = root.scheme() == "https";
@@ -187,21 +195,11 @@ fn server_of(registry: &str, scheme: &str) -> String {
     url.map_or_else(|_| registry.to_owned(), |url| server(&url))
 }
 
-/// None when the answer is no redirect, or none that anybody could follow.
+/// None when the answer is no redirect, or none that could be followed.
 fn next(from: &Url, status: http::StatusCode, headers: &HeaderMap) -> Option<Url> {
     let location = headers.get(LOCATION).filter(|_| status.is_redirection())?;
     let next = from.join(location.to_str().ok()?).ok()?;
     matches!(next.scheme(), "http" | "https").then_some(next)
-}
-
-fn manifest_path(image: &str, registry: &str) -> String {
-    let full = full_name(image);
-    let path = repository(&full).trim_start_matches(registry).trim_start_matches('/');
-    let reference = match full.split_once('@') {
-        Some((_, digest)) => digest,
-        None => full.rsplit_once(':').map_or("latest", |(_, tag)| tag),
-    };
-    format!("/v2/{path}/manifests/{reference}")
 }
 
 /// The URLs in a challenge, whatever its scheme: an Engine may read it in another way.
@@ -248,18 +246,6 @@ mod tests {
             assert_eq!(found, ["http://h/token"], "{challenge}");
         }
         assert!(realms(r#"Basic realm="registry""#).is_empty());
-    }
-
-    #[test]
-    fn a_manifest_is_asked_for_by_its_full_name() {
-        for (image, wanted) in [
-            ("alpine", "/v2/library/alpine/manifests/latest"),
-            ("h:5000/a/b:1", "/v2/a/b/manifests/1"),
-            ("h:5000/a@sha256:00", "/v2/a/manifests/sha256:00"),
-            ("h:5000/a:1@sha256:00", "/v2/a/manifests/sha256:00"),
-        ] {
-            assert_eq!(manifest_path(image, &registry(image)), wanted);
-        }
     }
 
     #[test]

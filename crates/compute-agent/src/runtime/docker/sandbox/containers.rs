@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use api_types::Timestamp;
-use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::{ContainerSummary, HostConfig, HostConfigLogConfig};
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use futures_util::future::join_all;
 use tracing::debug;
 
+use super::super::engine::Engine;
 use super::super::error::{chain, is_not_found};
 
 /// The program and its kernel overhead use less than a tenth of it.
 const MEMORY_BYTES: i64 = 16 << 20;
 
-/// An agent starts what it has created at once. That of another agent is left alone for as long as an
-/// idle sandbox waits for its agent.
+/// An agent starts immediately what it has created. That of another agent is left alone for as long
+/// as an idle sandbox waits for its agent.
 const NEVER_STARTED: Duration = Duration::from_secs(10 * 60);
 
 /// It has two threads.
@@ -58,7 +58,7 @@ pub(super) fn hardened() -> HostConfig {
 }
 
 pub(super) async fn list(
-    docker: &Docker,
+    docker: &Engine,
     label: &str,
     value: &str,
 ) -> Result<Vec<ContainerSummary>, Error> {
@@ -68,7 +68,7 @@ pub(super) async fn list(
 /// Sandboxes of whatever agent that were created long ago and never started, because their agent died
 /// in between and has not come back. None of them ends by itself.
 pub(super) async fn abandoned(
-    docker: &Docker,
+    docker: &Engine,
     label: &str,
     now: Timestamp,
 ) -> Result<Vec<String>, Error> {
@@ -82,7 +82,7 @@ pub(super) async fn abandoned(
 }
 
 async fn find(
-    docker: &Docker,
+    docker: &Engine,
     filters: HashMap<&str, String>,
 ) -> Result<Vec<ContainerSummary>, Error> {
     let filters = filters.into_iter().map(|(key, value)| (key.to_owned(), vec![value])).collect();
@@ -91,7 +91,7 @@ async fn find(
 }
 
 /// The next reconciliation finds what could not be removed.
-pub(super) async fn remove(docker: &Docker, sandboxes: Vec<String>) {
+pub(super) async fn remove(docker: &Engine, sandboxes: Vec<String>) {
     let removals = sandboxes.into_iter().map(async |sandbox| {
         let options = RemoveContainerOptions { v: true, force: true, link: false };
         match docker.remove_container(&sandbox, Some(options)).await {

@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api_types::Timestamp;
-use bollard::Docker;
 use bollard::errors::Error;
 use ring::digest::{SHA256, digest};
 
+use super::super::engine::Engine;
 use super::host_addresses::{self, Labels};
 use crate::data::egress::addresses::NOT_PUBLIC;
 use crate::host::clock;
@@ -65,7 +65,7 @@ impl Guard {
     }
 
     /// The current policy; asks the Engine for the node's addresses when they are old.
-    pub(super) async fn policy(&self, docker: &Docker, labels: Labels) -> Result<Policy, Error> {
+    pub(super) async fn policy(&self, docker: &Engine, labels: Labels) -> Result<Policy, Error> {
         if !self.denied.contains(&DeniedAddresses::Host) {
             return Ok(self.with(&BTreeSet::new()));
         }

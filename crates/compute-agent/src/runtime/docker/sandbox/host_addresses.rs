@@ -7,12 +7,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{AttachContainerOptions, CreateContainerOptions};
 use futures_util::StreamExt;
 
+use super::super::engine::Engine;
 use super::containers::{NOBODY, hardened, remove};
 use super::image;
 use crate::host::mint;
@@ -21,9 +21,9 @@ use crate::host::mint;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The labels of the container.
-pub(super) type Labels = HashMap<String, String>;
+pub(in crate::runtime::docker) type Labels = HashMap<String, String>;
 
-pub(super) async fn read(docker: &Docker, labels: Labels) -> Result<BTreeSet<IpAddr>, Error> {
+pub(super) async fn read(docker: &Engine, labels: Labels) -> Result<BTreeSet<IpAddr>, Error> {
     let image = image::ensure(docker).await?;
     let options = CreateContainerOptions {
         name: Some(format!("sandbox-{}", mint::request_id())),
@@ -60,10 +60,10 @@ pub(super) async fn read(docker: &Docker, labels: Labels) -> Result<BTreeSet<IpA
 }
 
 /// What the container prints, from its start to its end.
-async fn output(docker: &Docker, container: &str) -> Result<String, Error> {
+async fn output(docker: &Engine, container: &str) -> Result<String, Error> {
     let options = AttachContainerOptions { stream: true, stdout: true, ..Default::default() };
     let mut attached = docker.attach_container(container, Some(options)).await?;
-    docker.start_container(container, None).await?;
+    docker.start_container(container).await?;
     let mut text = String::new();
     while let Some(piece) = attached.output.next().await {
         text.push_str(&String::from_utf8_lossy(&piece?.into_bytes()));

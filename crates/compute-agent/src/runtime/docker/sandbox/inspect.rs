@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use bollard::Docker;
 use bollard::query_parameters::AttachContainerOptions;
 use futures_util::StreamExt;
 use tokio::io::AsyncWriteExt;
 
+use super::super::engine::Engine;
 use super::pool::Found;
 use crate::host::mint;
 
@@ -19,7 +19,7 @@ const ENDED: &str = "the sandbox is no longer running";
 const FAILED: &str = "failed ";
 
 /// Whether a sandbox is empty. One that does not respond must not be reused.
-pub(super) async fn inspect(docker: &Docker, sandbox: &str) -> Found {
+pub(super) async fn inspect(docker: &Engine, sandbox: &str) -> Found {
     let asking = tokio::time::timeout(ANSWER_TIMEOUT, ask(docker, sandbox, "inspect"));
     match asking.await {
         Ok(Ok(Some(answer))) => found(&answer),
@@ -30,7 +30,7 @@ pub(super) async fn inspect(docker: &Docker, sandbox: &str) -> Found {
 }
 
 /// Notifies a sandbox that it is leased; or why it cannot be.
-pub(super) async fn hold(docker: &Docker, sandbox: &str) -> Result<(), String> {
+pub(super) async fn hold(docker: &Engine, sandbox: &str) -> Result<(), String> {
     let asking = tokio::time::timeout(ANSWER_TIMEOUT, ask(docker, sandbox, "hold"));
     match asking.await {
         Ok(Ok(Some(answer))) if answer == "held" => Ok(()),
@@ -43,7 +43,7 @@ pub(super) async fn hold(docker: &Docker, sandbox: &str) -> Result<(), String> {
 
 /// None when it ends without a response.
 async fn ask(
-    docker: &Docker,
+    docker: &Engine,
     sandbox: &str,
     word: &str,
 ) -> Result<Option<String>, bollard::errors::Error> {

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, ContainerSummaryStateEnum};
 use bollard::query_parameters::CreateContainerOptions;
@@ -11,9 +10,11 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tracing::{debug, info, warn};
 
+use super::super::engine::Engine;
 use super::super::error::chain;
 use super::super::{LABEL_EXECUTION, LABEL_NODE};
 use super::containers::{NOBODY, ROOT, abandoned, guarded, hardened, list, remove};
+use super::host_addresses::Labels;
 use super::inspect::{hold, inspect};
 use super::pool::Seen;
 use super::{JOINS, LABEL_GUARDED_OF, LABEL_POLICY, LABEL_SANDBOX_OF, Sandboxes, image};
@@ -34,7 +35,7 @@ const RETRY: Duration = Duration::from_secs(5);
 impl Sandboxes {
     /// Maintains the pool, until the agent stops. `docker` returns the Engine once it has
     /// responded.
-    pub(crate) async fn keep(&self, docker: impl Fn() -> Option<Docker>) {
+    pub(crate) async fn keep(&self, docker: impl Fn() -> Option<Engine>) {
         let mut compared_at = None;
         let mut complained = false;
         loop {
@@ -69,7 +70,7 @@ impl Sandboxes {
 
     async fn turn(
         &self,
-        docker: &Docker,
+        docker: &Engine,
         compared_at: &mut Option<tokio::time::Instant>,
     ) -> Result<(), Error> {
         let is_round = compared_at.is_none_or(|at| at.elapsed() >= ROUND);
@@ -106,7 +107,7 @@ impl Sandboxes {
     ///
     /// Every round, as the node's addresses may change; a restarted agent, with other settings,
     /// does it before any sandbox that it finds gets a task.
-    async fn take_outdated(&self, docker: &Docker, seen: &Seen) -> Result<Vec<String>, Error> {
+    async fn take_outdated(&self, docker: &Engine, seen: &Seen) -> Result<Vec<String>, Error> {
         let Some(guard) = &self.guard else { return Ok(Vec::new()) };
         if self.wanted() == 0 && seen.sandboxes.is_empty() {
             return Ok(Vec::new());
@@ -164,7 +165,7 @@ impl Sandboxes {
     /// Removes the idle sandboxes, and notifies the others to wait for the next agent.
     ///
     /// Twice: the Engine may still be creating one for the cancelled keeper.
-    pub(crate) async fn close(&self, docker: &Docker) {
+    pub(crate) async fn close(&self, docker: &Engine) {
         for _ in 0..2 {
             let _alone = self.making.write().await;
             let seen = match self.see(docker).await {
@@ -187,7 +188,7 @@ impl Sandboxes {
     }
 
     /// Notifies sandboxes with longer leases.
-    async fn hold_leased(&self, docker: &Docker) {
+    async fn hold_leased(&self, docker: &Engine) {
         let due = self.pool().to_hold(clock::steady());
         let holds = due.into_iter().map(async |sandbox| {
             // One that does not confirm has ended, and its namespace lives on in its task.
@@ -198,7 +199,7 @@ impl Sandboxes {
     }
 
     /// Inspects every returned sandbox, concurrently.
-    async fn inspect_cooling(&self, docker: &Docker) {
+    async fn inspect_cooling(&self, docker: &Engine) {
         let cooling = self.pool().cooling();
         let looks = cooling.into_iter().map(async |sandbox| {
             let found = inspect(docker, &sandbox).await;
@@ -210,7 +211,7 @@ impl Sandboxes {
         join_all(looks).await;
     }
 
-    async fn see(&self, docker: &Docker) -> Result<Seen, Error> {
+    async fn see(&self, docker: &Engine) -> Result<Seen, Error> {
         // Sandboxes first: one that is joined in between is then found held.
         let mut seen = Seen::default();
         for sandbox in list(docker, self.label(), &self.node_id.to_string()).await? {
@@ -238,22 +239,30 @@ impl Sandboxes {
         }
     }
 
-    fn labels(&self) -> HashMap<String, String> {
+    fn labels(&self) -> Labels {
         HashMap::from([(self.label().to_owned(), self.node_id.to_string())])
     }
 
     /// The caller holds `making`.
-    pub(super) async fn make(&self, docker: &Docker) -> Result<String, Error> {
+    pub(super) async fn make(&self, docker: &Engine) -> Result<String, Error> {
+        self.make_with(docker, self.labels()).await
+    }
+
+    pub(super) async fn make_with(
+        &self,
+        docker: &Engine,
+        mut labels: Labels,
+    ) -> Result<String, Error> {
         let image = image::ensure(docker).await?;
         let options = CreateContainerOptions {
             name: Some(format!("sandbox-{}", mint::request_id())),
             ..Default::default()
         };
-        let (mut arguments, mut labels) = (self.silence.arguments(), self.labels());
+        let mut arguments = self.silence.arguments();
         let (user, host_config) = match &self.guard {
             None => (NOBODY, hardened()),
             Some(guard) => {
-                let policy = guard.policy(docker, self.labels()).await?;
+                let policy = guard.policy(docker, labels.clone()).await?;
                 labels.insert(LABEL_POLICY.to_owned(), policy.stamp());
                 arguments.extend([policy.denied, policy.allowed]);
                 (ROOT, guarded())
@@ -271,7 +280,7 @@ impl Sandboxes {
             ..Default::default()
         };
         let sandbox = docker.create_container(Some(options), body).await?.id;
-        match docker.start_container(&sandbox, None).await {
+        match docker.start_container(&sandbox).await {
             Ok(()) => Ok(sandbox),
             Err(error) => {
                 remove(docker, vec![sandbox]).await;

@@ -8,7 +8,7 @@ use api_types::engine::EngineType;
 use api_types::{ExecutionId, NodeId};
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
-    CreateContainerOptions, InspectContainerOptions, KillContainerOptions, RemoveContainerOptions,
+    CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions, StopContainerOptions,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -19,17 +19,18 @@ use crate::host::settings::{DockerSettings, Settings};
 use crate::host::{clock, mint};
 use crate::node::tasks::Tasks;
 use crate::runtime::docker::Docker as Engine;
+use crate::runtime::docker::engine::Engine as Client;
 use crate::runtime::{Executor, Run};
 use crate::testing::plain_work;
 
 /// How long a sandbox stays without requests: longer than it takes to make two of them and a task,
-/// beside other tests on a slow machine.
+/// next to other tests on a slow machine.
 const SHORT: Silence = Silence { idle: Duration::from_secs(15), ..Silence::LONG };
 
-/// An executor of a node of its own, and the same Engine for inspection.
+/// An executor of a separate node, and the same Engine for inspection.
 struct Bench {
     engine: Arc<Engine>,
-    docker: Docker,
+    docker: Client,
     node_id: NodeId,
     keeping: tokio::task::JoinHandle<()>,
 }
@@ -149,8 +150,8 @@ async fn a_prepared_task_starts_although_its_sandbox_has_ended() {
     bench.prepare(&run).await;
     let mode = bench.mode_of(&run).await;
     let sandbox = mode.strip_prefix(JOINS).expect("it joins a sandbox");
-    let options = KillContainerOptions { signal: "KILL".to_owned() };
-    bench.docker.kill_container(sandbox, Some(options)).await.unwrap();
+    let options = StopContainerOptions { t: Some(0), ..Default::default() };
+    bench.docker.stop_container(sandbox, Some(options)).await.unwrap();
     eventually("it ends", async || {
         !bench.engine.sandboxes.runs(&bench.docker, sandbox).await.expect("an answer")
     })
@@ -170,8 +171,8 @@ async fn a_prepared_task_with_a_network_gets_another_sandbox_when_its_own_has_en
     bench.prepare(&run).await;
     let mode = bench.mode_of(&run).await;
     let sandbox = mode.strip_prefix(JOINS).expect("it joins a sandbox");
-    let options = KillContainerOptions { signal: "KILL".to_owned() };
-    bench.docker.kill_container(sandbox, Some(options)).await.unwrap();
+    let options = StopContainerOptions { t: Some(0), ..Default::default() };
+    bench.docker.stop_container(sandbox, Some(options)).await.unwrap();
     eventually("it ends", async || {
         !bench.engine.guarded.runs(&bench.docker, sandbox).await.expect("an answer")
     })

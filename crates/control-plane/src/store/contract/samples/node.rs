@@ -37,6 +37,7 @@ pub(in crate::store::contract) fn node(random: &mut Random) -> NodeRow {
                 began: Moment(7),
                 since: Timestamp(1_700_000_000_000_000_000),
                 reason: "docker answers 500".into(),
+                accuser: Some("default".into()),
             },
         },
         history: History {
@@ -57,6 +58,7 @@ pub(in crate::store::contract) fn node(random: &mut Random) -> NodeRow {
 
 pub(in crate::store) fn session_request() -> SessionRequest {
     SessionRequest {
+        name: String::new(),
         addrs: vec!["/ip4/10.0.0.1/tcp/1234".to_owned()],
         labels: [("hostname".to_owned(), "a".to_owned())].into(),
         compute_node_info: ComputeNodeInfo {
@@ -66,5 +68,7 @@ pub(in crate::store) fn session_request() -> SessionRequest {
         },
         default_resources: Capacity { cpu: 0.5, memory: 512_000_000, disk: 0, gpu: 0 },
         service_version: VersionRecord::default(),
+        probes: false,
+        process: None,
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::JobId;
+use api_types::job::GENERATED_DIGITS;
 use api_types::selector::{Requirement, Test};
 
+use super::prefix::{generated, ids_with_prefix, prefix_end};
 use super::{Arm, Filter, Parameters, Selection, Source};
 use crate::store::sqlite::row::{Id, job_state_code, job_type_code};
 use crate::store::{JobOrder, JobQuery, Namespaces};
@@ -162,31 +164,57 @@ impl Selection<'_> {
         let mut condition = format!("j.name = {name}");
         if let Some(id) = text.parse::<JobId>().ok().filter(|id| id.to_string() == *text) {
             let id = self.parameters.bind(id.bytes().to_vec());
-            arms.push(Arm::job("job_id", format!("d.id = {id} AND d.name IS NULL")));
-            condition = format!("({condition} OR (j.name IS NULL AND j.id = {id}))");
+            let unnamed = format!("{{}}.id = {id} AND {{}}.name IS NULL AND {{}}.stem IS NULL");
+            arms.push(Arm::job("job_id", unnamed.replace("{}", "d")));
+            condition = format!("({condition} OR ({}))", unnamed.replace("{}", "j"));
+        }
+        // The digits find a generated name among the few jobs whose ID begins with them.
+        if let Some((stem, low, high)) = generated(text)
+            .filter(|_| text.rsplit('-').next().map(str::len) == Some(GENERATED_DIGITS))
+        {
+            let generated = self.generated(stem, low, high);
+            arms.push(Arm::job("job_id", generated.replace("{}", "d")));
+            condition = format!("({condition} OR ({}))", generated.replace("{}", "j"));
         }
         self.filters.push((Filter::Name, condition));
         self.add_by_creation(arms, Filter::Name);
     }
 
-    /// Of jobs without a name, the beginning of their ID.
+    /// The condition of jobs with this stem and an ID from `low` to `high`, on the row `{}`.
+    fn generated(&mut self, stem: &str, low: Vec<u8>, high: Vec<u8>) -> String {
+        let stem = self.parameters.bind(stem.to_owned());
+        let (low, high) = (self.parameters.bind(low), self.parameters.bind(high));
+        format!("{{}}.id BETWEEN {low} AND {high} AND {{}}.stem = {stem}")
+    }
+
+    /// Of jobs whose name is their ID, the beginning of that; of generated names the beginning of
+    /// the stem, or the whole stem and the beginning of the digits.
     pub(super) fn add_name_prefix(&mut self) {
         let Some(prefix) = &self.query.name_prefix else { return };
         let from = self.parameters.bind(prefix.clone());
-        let mut bounds = format!("name >= {from}");
+        let mut bounds = format!("{{}} >= {from}");
         if let Some(end) = prefix_end(prefix) {
             let end = self.parameters.bind(end);
-            bounds = format!("name >= {from} AND d.name < {end}");
+            bounds.push_str(&format!(" AND {{}} < {end}"));
         }
-        let mut arms = vec![Arm::job("job_name", format!("d.{bounds}"))];
-        let mut condition = format!("j.{}", bounds.replace("d.name", "j.name"));
+        // Each a walk of an index, and its condition on the row `{}`; disjoint.
+        let mut walks = vec![
+            ("job_name", bounds.replace("{}", "{}.name")),
+            ("job_stem", bounds.replace("{}", "{}.stem")),
+        ];
         if let Some((low, high)) = ids_with_prefix(prefix) {
             let (low, high) = (self.parameters.bind(low), self.parameters.bind(high));
-            let ids = format!("id BETWEEN {low} AND {high}");
-            arms.push(Arm::job("job_id", format!("d.{ids} AND d.name IS NULL")));
-            condition = format!("(({condition}) OR (j.name IS NULL AND j.{ids}))");
+            let unnamed = "{}.name IS NULL AND {}.stem IS NULL";
+            walks.push(("job_id", format!("{{}}.id BETWEEN {low} AND {high} AND {unnamed}")));
         }
-        self.filters.push((Filter::NamePrefix, condition));
+        if let Some((stem, low, high)) = generated(prefix) {
+            walks.push(("job_id", self.generated(stem, low, high)));
+        }
+        let arm = |(index, on): &(&'static str, String)| Arm::job(index, on.replace("{}", "d"));
+        let arms = walks.iter().map(arm).collect();
+        let tests: Vec<_> =
+            walks.iter().map(|(_, on)| format!("({})", on.replace("{}", "j"))).collect();
+        self.filters.push((Filter::NamePrefix, format!("({})", tests.join(" OR "))));
         let answers = vec![Filter::NamePrefix];
         self.sources.push(Source { arms, order: None, countable: true, answers });
     }
@@ -287,76 +315,5 @@ impl Parameters {
         let values: serde_json::Value = distinct.into_iter().cloned().collect();
         let list = format!("(SELECT value FROM json_each({}))", self.bind(values.to_string()));
         Set { list, each: Vec::new() }
-    }
-}
-
-/// The first text, in the order of bytes, after all that begin with this one; none if there is none.
-fn prefix_end(prefix: &str) -> Option<String> {
-    let mut end: Vec<char> = prefix.chars().collect();
-    while let Some(last) = end.pop() {
-        // The surrogates are no characters.
-        let next = match last {
-            '\u{d7ff}' => Some('\u{e000}'),
-            last => char::from_u32(u32::from(last) + 1),
-        };
-        if let Some(next) = next {
-            end.push(next);
-            return Some(end.into_iter().collect());
-        }
-    }
-    None
-}
-
-/// The first and the last ID whose text begins with this one; none if no ID does.
-fn ids_with_prefix(prefix: &str) -> Option<(Vec<u8>, Vec<u8>)> {
-    let mut nibbles = Vec::new();
-    for (at, character) in prefix.chars().enumerate() {
-        match (at, character) {
-            (0, JobId::LETTER) | (1 | 10 | 15 | 20 | 25, '-') => {}
-            (0 | 1 | 10 | 15 | 20 | 25 | 38.., _) => return None,
-            // IDs are written in lower case.
-            (_, 'A'..='F') => return None,
-            (_, digit) => nibbles.push(u8::try_from(digit.to_digit(16)?).ok()?),
-        }
-    }
-    let padded = |fill: u8| -> Vec<u8> {
-        let nibble = |at: usize| nibbles.get(at).copied().unwrap_or(fill);
-        (0..16).map(|byte| nibble(2 * byte) << 4 | nibble(2 * byte + 1)).collect()
-    };
-    Some((padded(0), padded(0xf)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_prefix_is_after_everything_that_begins_with_it() {
-        for (prefix, end) in [
-            ("a", Some("b")),
-            ("az", Some("a{")),
-            ("\u{d7ff}", Some("\u{e000}")),
-            ("a\u{10ffff}", Some("b")),
-            ("\u{10ffff}", None),
-            ("", None),
-        ] {
-            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
-        }
-    }
-
-    #[test]
-    fn a_prefix_of_an_id_is_a_range_of_ids() {
-        let id = "j-12ab34cd-0000-4000-8000-000000000001";
-        let bytes = id.parse::<JobId>().unwrap().bytes().to_vec();
-        for length in 0..=id.len() {
-            let (low, high) = ids_with_prefix(&id[..length]).unwrap();
-            assert!(low <= bytes && bytes <= high, "{length}");
-        }
-        let (low, high) = ids_with_prefix("j-12a").unwrap();
-        assert_eq!((&low[..2], &high[..2]), (&[0x12, 0xa0][..], &[0x12, 0xaf][..]));
-        assert_eq!(ids_with_prefix(id).map(|(low, high)| low == high), Some(true));
-        for other in ["e", "j1", "j-x", "j-12AB", "j-12ab34cd0", &format!("{id}0")] {
-            assert_eq!(ids_with_prefix(other), None, "{other}");
-        }
     }
 }

@@ -10,7 +10,7 @@ use super::{Backend, directory};
 use crate::store::contract::{Put, Random, Sample, load};
 use crate::store::sqlite::checkpoint::{LOG_BYTES, RESTART_PAGES};
 
-/// What is left to be reused only when nobody reads it grows for as long as somebody always does.
+/// A log that is reused only while no read uses it grows for as long as one always does.
 #[test]
 fn the_log_stays_bounded_while_reads_overlap() {
     const COMMITS: u64 = 300;

@@ -157,7 +157,7 @@ fn the_service_clock_continues_from_the_wall_time_of_the_last_commit() {
         assert_eq!((stamp.moment, stamp.reading.boot_id), (at(50), UNKNOWN_BOOT));
         assert_eq!(stamp.reading.wall, Timestamp(NOON + 50 * SECOND));
         assert_eq!(store.last_commit().unwrap(), 9);
-        assert_eq!(store.progress().unwrap().term, Term(0), "nobody took one");
+        assert_eq!(store.progress().unwrap().term, Term(0), "no process took one");
         let (jobs, live) = load(store.as_mut());
         let times: Vec<_> =
             jobs.iter().map(|job| (job.created_at, job.row.waiting_since)).collect();

@@ -53,8 +53,14 @@ fn a_page_of_executions_with_much_text_ends_early_and_the_next_continues() {
     }
     store.put(1, &changes, &[]).unwrap();
     let order = ExecutionOrder::Id;
-    let mut query =
-        ExecutionQuery { job: sample.id(), order, reverse: false, after: None, limit: 1000 };
+    let mut query = ExecutionQuery {
+        job: sample.id(),
+        order,
+        reverse: false,
+        states: Vec::new(),
+        after: None,
+        limit: 1000,
+    };
     let mut found = Vec::new();
     let mut pages = 0;
     loop {

@@ -6,10 +6,11 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::{Backend, Directory, directory};
 use crate::store::contract::{Model, Random, random_query};
+use crate::store::sqlite::connection::keep_statements;
 use crate::store::sqlite::events;
-use crate::store::sqlite::open::keep_statements;
+use crate::store::sqlite::search::{self, Window};
 use crate::store::sqlite::select::Selection;
-use crate::store::{JobOrder, JobPosition, JobQuery, Namespaces};
+use crate::store::{JobOrder, JobPosition, JobQuery, Namespaces, SearchQuery};
 
 /// Counting up to here always finds a smallest source among those that can be counted.
 const EVERYTHING: usize = 1_000_000;
@@ -155,10 +156,9 @@ fn a_rare_filter_leads_to_its_jobs() {
         assert!(rare.contains("USING COVERING INDEX label_value (key=? AND value=?"), "{rare}");
         let rare = step(&query("env,n>9223372036854775800", order));
         assert!(rare.contains("INDEX label_integer (key=? AND integer>?"), "{rare}");
-        let rare =
-            step(&JobQuery { namespaces: Namespaces::one("nobody's"), ..query("env", order) });
+        let rare = step(&JobQuery { namespaces: Namespaces::one("absent"), ..query("env", order) });
         assert!(rare.contains("INDEX job_namespace (namespace=?"), "{rare}");
-        let rare = step(&JobQuery { name: Some("nobody's".to_owned()), ..query("env", order) });
+        let rare = step(&JobQuery { name: Some("absent".to_owned()), ..query("env", order) });
         assert!(rare.contains("INDEX job_name (name=?"), "{rare}");
         let mut by_state = query("env", order);
         by_state.states = vec![JobStateType::Queued, JobStateType::Stopped];
@@ -217,4 +217,22 @@ fn a_statement_does_not_grow_with_the_values_of_a_selector() {
     let ((few, _), (many, parameters)) = (statement(20), statement(250));
     assert_eq!(few, many);
     assert!(parameters.len() < 10, "{}", parameters.len());
+}
+
+/// Older jobs cost a search nothing, and it says that it left them out.
+#[test]
+fn a_search_ends_with_its_window() {
+    let mut random = Random(77);
+    let (_directory, model, connection) = filled(&mut random);
+    let every = SearchQuery { text: String::new(), namespaces: Namespaces::All, limit: 1000 };
+    let search = |live, ended| search::jobs(&connection, &every, &Window { live, ended }).unwrap();
+    let ended = model.jobs.iter().filter(|sample| sample.row.state.is_terminal()).count();
+    let live = model.jobs.len() - ended;
+    assert!(ended > 50 && live > 50);
+    let [live, ended] = [live, ended].map(|count| u32::try_from(count).unwrap());
+    let found = search(10, 20);
+    assert_eq!((found.jobs.len(), found.is_complete), (30, false));
+    assert!(!search(live - 1, ended).is_complete && !search(live, ended - 1).is_complete);
+    let all = search(live, ended);
+    assert_eq!((all.jobs.len(), all.is_complete), (model.jobs.len(), true));
 }

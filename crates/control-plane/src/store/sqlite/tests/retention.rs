@@ -9,7 +9,7 @@ use scheduler::time::Moment;
 
 use super::{Backend, Directory, directory};
 use crate::store::contract::{Put, Random, Sample, ended, load};
-use crate::store::sqlite::open::keep_statements;
+use crate::store::sqlite::connection::keep_statements;
 use crate::store::{Retention, Store};
 
 const EVERYTHING: Retention = Retention { age: None, count: Some(0) };

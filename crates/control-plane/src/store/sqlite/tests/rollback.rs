@@ -83,7 +83,7 @@ fn what_the_former_release_could_not_open_any_more_is_backed_up() {
         };
         let before = count(&file);
         assert_eq!((before.0, before.1), (former, 5));
-        // What a crash left of an earlier attempt is in nobody's way.
+        // What a crash left of an earlier attempt is in no one's way.
         fs::write(backup.with_extension("new"), "half").unwrap();
         drop(directory.open());
         assert_eq!(count(&backup), before);

@@ -11,7 +11,7 @@ use crate::store::contract;
 use crate::store::sqlite::open;
 use crate::store::{Reads, Store};
 
-/// What SQLite does to get a temporary table, with a page cache of its own, that it faults in and
+/// What SQLite does to get a temporary table, with a separate page cache, that it faults in and
 /// gives back each time.
 const OPENS: [&str; 2] = ["OpenEphemeral", "OpenAutoindex"];
 

@@ -2,13 +2,13 @@
 
 use api_types::access::{
     CreateToken, CreatedToken, DescribeNamespace, ExchangeIdToken, Identity, IssuerOfIdTokens,
-    ListNamespaces, ListTokens, Namespace, Permissions, PutNamespace, RevokedToken, Role, SignIn,
-    SignInMethods, Token,
+    ListNamespaces, ListTokens, Namespace, Permissions, PutNamespace, RevokedToken, RevokedTokens,
+    Role, SignIn, SignInMethods, Token,
 };
 
-use api_types::audit::{AuditOutcome, AuditRecord, ListAudit};
+use api_types::audit::{AuditChain, AuditOutcome, AuditRecord, ListAudit};
 
-use super::MOMENT;
+use super::records::MOMENT;
 
 const TOKEN_ID: &str = "5a1b0c9d8e7f6a5b";
 const SECRET: &str = "jt1_5a1b0c9d8e7f6a5b_4xKq0yQJ8s6n1vB3mZr7tLw2cPdF5hGjAeUiOoXyNTk";
@@ -20,6 +20,7 @@ fn token() -> Token {
         role: Role::Submitter,
         namespaces: vec!["ci".to_owned()],
         created_by: "admin".to_owned(),
+        subject: String::new(),
         create_time: MOMENT.rfc3339_seconds(),
         expire_time: String::new(),
         last_use_time: MOMENT.rfc3339_seconds(),
@@ -31,6 +32,7 @@ fn permissions() -> Permissions {
     Permissions {
         engines: list(&["docker", "wasm"]),
         networks: list(&["None", "HTTP"]),
+        registries: list(&["docker.io"]),
         ..Permissions::default()
     }
 }
@@ -60,7 +62,12 @@ pub(in crate::http) fn created_token() -> CreatedToken {
 }
 
 pub(in crate::http) fn revoked_token() -> RevokedToken {
-    RevokedToken { token: token() }
+    RevokedToken { token: token(), descendants: Vec::new(), descendants_revoked: false }
+}
+
+pub(in crate::http) fn revoked_tokens() -> RevokedTokens {
+    let subject = "https://issuer.example.com ada".to_owned();
+    RevokedTokens { tokens: vec![Token { subject, ..token() }] }
 }
 
 pub(in crate::http) fn list_tokens() -> ListTokens {
@@ -85,6 +92,7 @@ pub(in crate::http) fn list_namespaces() -> ListNamespaces {
 
 pub(in crate::http) fn list_audit() -> ListAudit {
     let record = AuditRecord {
+        chain: AuditChain::Rest,
         sequence: 1,
         time: MOMENT.rfc3339(),
         user: "build server".to_owned(),

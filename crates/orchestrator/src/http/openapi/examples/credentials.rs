@@ -5,7 +5,7 @@ use api_types::credential::{
     DescribeCredential, ListCredentials, Login, PutCredential,
 };
 
-use super::{EXECUTION, MOMENT};
+use super::records::{EXECUTION, MOMENT};
 
 const NAME: &str = "ghcr";
 

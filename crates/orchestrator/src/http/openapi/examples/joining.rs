@@ -1,13 +1,13 @@
 //! Examples of join tokens and certificates.
 
 use api_types::joining::{
-    CreateNodeToken, CreatedNodeToken, EnrolRequest, ListNodeTokens, NodeCertificate, NodeToken,
-    RenewRequest, RevokedNodeToken,
+    ActedOnNode, CreateNodeToken, CreatedNodeToken, EnrolRequest, ListNodeTokens, NodeCertificate,
+    NodeToken, RenewRequest, RevokedNodeToken,
 };
 use api_types::node::LabelNodeRequest;
 use std::collections::BTreeMap;
 
-use super::{MOMENT, node};
+use super::records::{MOMENT, node};
 
 const SECRET: &str = "jn1.5a1b0c9d8e7f6a5b.4xKq0yQJ8s6n1vB3mZr7tLw2cPdF5hGjAeUiOoXyNTk.\
                       9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -21,13 +21,19 @@ fn labels() -> BTreeMap<String, String> {
 fn node_token() -> NodeToken {
     NodeToken {
         id: "5a1b0c9d8e7f6a5b".to_owned(),
+        name: "build-7".to_owned(),
         labels: labels(),
+        admin_labels: vec!["zone".to_owned()],
         node_id: None,
         max_capacity: None,
         uses_left: 1,
         create_time: MOMENT.rfc3339_seconds(),
         expire_time: MOMENT.rfc3339_seconds(),
     }
+}
+
+pub(in crate::http) fn acted_on_node() -> ActedOnNode {
+    ActedOnNode { node: node(), revoked_node_tokens: vec![node_token()] }
 }
 
 pub(in crate::http) fn label_node() -> LabelNodeRequest {

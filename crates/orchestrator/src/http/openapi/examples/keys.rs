@@ -2,7 +2,7 @@
 
 use api_types::key::{Key, KeyPurpose, KeyState, ListKeys, RotateKey};
 
-use super::MOMENT;
+use super::records::MOMENT;
 
 pub(in crate::http) fn rotate_key() -> RotateKey {
     RotateKey { purpose: KeyPurpose::Ca }

@@ -4,7 +4,7 @@ use api_types::secret::{
     DescribeSecret, ListSecrets, PutSecret, Secret, SecretValue, SecretsAnswer, SecretsRequest,
 };
 
-use super::{EXECUTION, MOMENT};
+use super::records::{EXECUTION, MOMENT};
 
 const NAME: &str = "db";
 

@@ -1,13 +1,19 @@
 //! Examples of what people watch: why a job waits, and the cluster as a whole.
 
+use std::time::Duration;
+
 use api_types::cluster::{Cluster, ClusterLoad, JobCounts, LiveExecutions, LoadSample, NodeCounts};
+use api_types::curve::{NodeCurve, UsageCurve};
 use api_types::execution::{ComputeState, ComputeStateRecord, Execution, RunOutput};
 use api_types::explanation::{ExecutionFailure, Explanation, WaitingJob};
 use api_types::job::{DryRunNode, JobStateType};
+use api_types::reason::{Amount, Reason, ReasonGroup};
 use api_types::summary::ExecutionCounts;
-use api_types::usage::{ListUsage, Usage};
+use api_types::usage::{
+    DescribeExecutionUsage, DescribeJobUsage, DescribeNodeUsage, ListUsage, Usage,
+};
 
-use super::{EXECUTION, JOB, MOMENT, NODE, ROOM, SHARE, execution};
+use super::records::{EXECUTION, JOB, MOMENT, NODE, ROOM, SHARE, execution};
 
 pub(in crate::http) fn explanation() -> Explanation {
     let reason = "not enough memory (in use)".to_owned();
@@ -15,6 +21,9 @@ pub(in crate::http) fn explanation() -> Explanation {
         job_id: JOB,
         state: JobStateType::Queued,
         message: format!("1 of 1 node: {reason}"),
+        title: "Waits for room: 3 jobs ahead".to_owned(),
+        hopeless: false,
+        groups: vec![too_little_memory()],
         executions: ExecutionCounts { total: 1, waiting: 1, failed: 1, ..Default::default() },
         waiting: Some(WaitingJob {
             since: MOMENT.rfc3339(),
@@ -32,6 +41,19 @@ pub(in crate::http) fn explanation() -> Explanation {
             time: MOMENT.rfc3339(),
         }],
     }
+}
+
+fn too_little_memory() -> ReasonGroup {
+    let group = ReasonGroup {
+        reason: Reason::Memory.as_str().to_owned(),
+        nodes: 1,
+        node_ids: vec![NODE],
+        asked: Some(Amount::Whole(2_000_000_000)),
+        largest: Some(Amount::Whole(4_000_000_000)),
+        free: Some(Amount::Whole(500_000_000)),
+        ..ReasonGroup::default()
+    };
+    ReasonGroup { message: group.sentence(), ..group }
 }
 
 pub(in crate::http) fn cluster() -> Cluster {
@@ -75,4 +97,49 @@ pub(in crate::http) fn list_usage() -> ListUsage {
         ..execution()
     };
     ListUsage { executions: vec![running], measured: 1, unanswered_node_ids: Vec::new() }
+}
+
+fn curve() -> UsageCurve {
+    UsageCurve {
+        begin_time: MOMENT,
+        end_time: MOMENT + Duration::from_secs(3),
+        step: 1,
+        cpu: vec![0.25, 0.5, 0.48],
+        memory: vec![20_971_520, 41_943_040, 41_943_040],
+    }
+}
+
+pub(in crate::http) fn execution_usage() -> DescribeExecutionUsage {
+    DescribeExecutionUsage {
+        execution_id: EXECUTION,
+        node_id: NODE,
+        running: true,
+        answered: true,
+        allocated: SHARE,
+        usage: None,
+        curve: Some(curve()),
+    }
+}
+
+pub(in crate::http) fn job_usage() -> DescribeJobUsage {
+    DescribeJobUsage {
+        job_id: JOB,
+        curve: Some(curve()),
+        allocated: SHARE,
+        measured: 1,
+        nodes: 1,
+        answered: 1,
+        more: false,
+        executions: Vec::new(),
+    }
+}
+
+pub(in crate::http) fn node_usage() -> DescribeNodeUsage {
+    let hour = NodeCurve {
+        used: UsageCurve { step: 10, end_time: MOMENT + Duration::from_secs(30), ..curve() },
+        allocated_cpu: vec![0.5; 3],
+        allocated_memory: vec![536_870_912; 3],
+    };
+    let day = None;
+    DescribeNodeUsage { node_id: NODE, answered: true, capacity: ROOM, hour: Some(hour), day }
 }

@@ -180,7 +180,7 @@ fn sandboxes_that_no_task_needed_are_spare() {
         pool.inspected(&sandbox, &Found::Clean, NOW);
     }
     assert_eq!(pool.take_spare(1), ["a"], "two were never needed, and one is kept");
-    assert_eq!(pool.take_spare(2), ["b"], "nobody needed any since then");
+    assert_eq!(pool.take_spare(2), ["b"], "no task needed any since then");
     assert_eq!(pool.take_spare(2), [""; 0]);
     pool.add_leased("e".to_owned(), execution_id(3), NOW);
     assert_eq!(pool.take_spare(0), [""; 0], "a task waited for one");

@@ -1,0 +1,57 @@
+//! Requests that the state of their object does not permit.
+
+use api_types::job::JobStateType;
+use api_types::{Code, JobId, NodeId};
+
+use crate::rotation::RotationRefusal;
+
+#[derive(Debug)]
+pub(crate) enum Conflict {
+    JobFinished {
+        job: JobId,
+        state: JobStateType,
+    },
+    /// The request would change the orchestrator's own node record.
+    OwnNode(NodeId),
+    NamespaceInUse {
+        namespace: String,
+        reason: String,
+    },
+    /// A key of the cluster is not replaced.
+    Rotation(RotationRefusal),
+}
+
+// === impl Conflict ===
+
+impl Conflict {
+    pub(super) fn code(&self) -> Code {
+        match self {
+            Self::JobFinished { .. } => Code::JobFinished,
+            Self::OwnNode(_) => Code::NodeConflict,
+            Self::NamespaceInUse { .. } | Self::Rotation(_) => Code::Conflict,
+        }
+    }
+
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::JobFinished { job, state } => {
+                format!("job {job} is already {state} and cannot be stopped")
+            }
+            Self::OwnNode(node) => {
+                format!("node {node} is the orchestrator itself; no action applies to it")
+            }
+            Self::NamespaceInUse { namespace, reason } => {
+                format!("namespace '{namespace}' cannot be deleted: {reason}")
+            }
+            Self::Rotation(refusal) => refusal.to_string(),
+        }
+    }
+
+    pub(super) fn hint(&self) -> &'static str {
+        match self {
+            Self::JobFinished { .. } => "there is nothing left to stop",
+            Self::OwnNode(_) | Self::NamespaceInUse { .. } => "",
+            Self::Rotation(refusal) => refusal.hint(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The search for the waiting job that a node with room takes next.
+
+use core::ops::Bound;
+
+use crate::queue::Queue;
+use crate::queue::heads::Limits;
+use crate::queue::nodes::Place;
+use crate::rank::{ClassId, PoolId, Rank};
+
+/// Pools that a search for waiting work passes in the time in which one execution is placed.
+const POOLS_PER_STEP: usize = 8;
+
+/// Pools that a search passes in one step. The search then places the best work found so far. A later
+/// pool may hold work of a slightly higher rank, but only if more kinds of work than this wait.
+const MOST_PASSED: usize = 4096;
+
+/// The last pool that a search passed in vain, by the best rank that it had.
+pub(crate) type Position = (Rank, PoolId);
+
+/// How far a search for waiting work came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Search {
+    pub(crate) found: Option<(Rank, ClassId)>,
+    /// What it passed before it found something. Nothing there fits into less room either.
+    pub(crate) until: Option<Position>,
+    /// Nothing is left to be searched.
+    pub(crate) is_all: bool,
+    /// The part of a turn that it took.
+    pub(crate) steps: usize,
+}
+
+// === impl Search ===
+
+impl Search {
+    /// Nothing is found.
+    pub(crate) fn over() -> Self {
+        Self { found: None, until: None, is_all: true, steps: 0 }
+    }
+}
+
+// === impl Queue: the next job of a node ===
+
+impl Queue {
+    /// The first of all waiting jobs that a node at this place has room for and that is admitted,
+    /// in the pools after the one that an earlier search passed.
+    ///
+    /// Checks only the head of each waiting class, because all jobs of a class have the same demand,
+    /// and no pool whose best rank is behind what was found.
+    pub(crate) fn first_for(
+        &self,
+        place: Place,
+        limits: &Limits,
+        after: Option<Position>,
+        admits: impl Fn(Rank, ClassId) -> bool,
+    ) -> Search {
+        let mut search = Search { until: after, ..Search::over() };
+        let mut passed = 0;
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (best, id) in self.first.range((after, Bound::Unbounded)) {
+            if search.found.is_some_and(|(rank, _)| rank < *best) {
+                break;
+            }
+            if passed == MOST_PASSED {
+                search.is_all = false;
+                break;
+            }
+            passed += 1;
+            let pool = self.pool(*id);
+            if pool.members.contains(place) {
+                let first = pool.heads.first(limits, &admits);
+                search.found = search.found.into_iter().chain(first).min();
+            }
+            if search.found.is_none() {
+                search.until = Some((*best, *id));
+            }
+        }
+        search.steps = passed / POOLS_PER_STEP;
+        search
+    }
+
+    /// The rank by which searches come to the pool.
+    pub(crate) fn best_of(&self, id: PoolId) -> Option<Rank> {
+        self.first.iter().find(|(_, pool)| *pool == id).map(|(rank, _)| *rank)
+    }
+}

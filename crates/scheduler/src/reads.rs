@@ -1,0 +1,108 @@
+//! What callers read of the scheduler, apart from the answers to inputs.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::node::Node;
+use api_types::{JobId, NodeId, Timestamp};
+
+use crate::demand::Want;
+use crate::plan::JobPlan;
+use crate::rules::{lease, offer};
+use crate::scheduler::Scheduler;
+use crate::settle::notice;
+use crate::silence::Held;
+use crate::state::node::LiveNode;
+use crate::time::Moment;
+use crate::views::census::{Census, Waiting};
+use crate::views::dry_run::Preview;
+use crate::views::standing::Standing;
+use crate::views::{census, dry_run, standing};
+
+// === impl Scheduler: reads ===
+
+impl Scheduler {
+    /// Nodes that changed since the last call, in their current state; `None` for a forgotten one.
+    pub fn take_touched_nodes(&mut self) -> Vec<(NodeId, Option<Node>)> {
+        let state = &mut self.state;
+        core::mem::take(&mut state.touched)
+            .into_iter()
+            .map(|id| (id, state.nodes.get(&id).map(LiveNode::wire)))
+            .collect()
+    }
+
+    /// Nodes whose heartbeats arrived since the last call, with the time of the latest one.
+    pub fn take_heard_nodes(&mut self) -> Vec<(NodeId, Timestamp)> {
+        let state = &mut self.state;
+        core::mem::take(&mut state.heard_from)
+            .into_iter()
+            .filter_map(|id| Some((id, state.nodes.get(&id)?.row().last_heartbeat)))
+            .collect()
+    }
+
+    /// Increments whenever a node joins, leaves, or changes its properties.
+    pub fn fleet_changes(&self) -> u64 {
+        self.state.fleet_changes
+    }
+
+    pub fn live_jobs(&self) -> usize {
+        self.state.jobs.len()
+    }
+
+    pub fn live_executions(&self) -> usize {
+        self.state.executions.len()
+    }
+
+    /// Visits every live record; meant to run once, after a restore.
+    pub fn census(&self) -> Census {
+        census::census(&self.state)
+    }
+
+    /// Visits every class in which a job waits, every node, and every pinned slot, but never a
+    /// whole queue.
+    pub fn waiting(&self, now: Moment) -> Waiting {
+        census::waiting(&self.state, now)
+    }
+
+    /// Where the job stands; `None` if it is not live.
+    pub fn standing(&self, id: JobId) -> Option<Standing> {
+        standing::standing(&self.state, id)
+    }
+
+    /// What placement would do with the job now.
+    pub fn preview(&self, plan: &JobPlan, count: u32) -> Preview {
+        dry_run::preview(&self.state, plan, count)
+    }
+
+    /// Explanations that changed since the last call; `None` where no job waits any more. The driver
+    /// calls it at intervals, not for each input.
+    pub fn refresh_explanations(&mut self) -> Vec<(Want, Option<Arc<str>>)> {
+        notice::refresh_explanations(&mut self.state)
+    }
+
+    /// Nodes that are kept free for work that has waited for too long.
+    pub fn reserved_nodes(&self) -> impl Iterator<Item = NodeId> {
+        census::reserved_nodes(&self.state)
+    }
+
+    /// How long a node may be silent before its lease ends; it sends three heartbeats per lease.
+    pub fn lease(&self) -> Duration {
+        self.state.lease()
+    }
+
+    /// The lease that the node holds.
+    pub fn held_by(&self, id: NodeId) -> Option<Held> {
+        lease::held_by(&self.state, id)
+    }
+
+    /// Whether most nodes are silent, so that nothing is given up for now.
+    pub fn is_mass_silence(&self) -> bool {
+        self.state.is_mass_silence()
+    }
+
+    /// The orchestrator was paused or busy with one commit for this long.
+    pub fn held_up(&mut self, now: Moment, for_how_long: Duration) {
+        offer::held_up(&mut self.state, now, for_how_long);
+    }
+}

@@ -1,0 +1,108 @@
+//! Continues what earlier turns had no budget for.
+
+use api_types::NodeId;
+
+use crate::rank::{ClassId, PoolId};
+use crate::rules::{fetch, job_end, silence};
+use crate::settle;
+use crate::settle::leftover::Settle;
+use crate::settle::{notice, placement};
+use crate::state::State;
+use crate::turn::Turn;
+
+/// What it costs to compare a node with some thousands of pools: a whole turn.
+const COMPARISONS: usize = 512;
+
+// === The backlog ===
+
+/// Continues what earlier turns had no budget for.
+pub(crate) fn work_off_backlog(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) {
+    while !turn.budget.is_spent()
+        && let Some((job, why)) = settle.backlog.damaged.pop_first()
+    {
+        turn.budget.spend();
+        job_end::fail_damaged(state, turn, job, why);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some((job, after)) = settle.backlog.stops.pop_first()
+    {
+        settle::stop_over(settle, state, turn, job, after);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some(node) = settle.backlog.drains.pop_first()
+    {
+        settle::drain(settle, state, turn, node);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some(node) = settle.backlog.covers.pop_first()
+    {
+        settle::take_up(settle, state, turn, node);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some(node) = settle.backlog.silences.pop_first()
+    {
+        turn.budget.spend();
+        silence::tell_jobs_of_silence(state, turn, node);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some(job) = settle.backlog.provided.pop_first()
+    {
+        fetch::try_provided(state, turn, job);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some((node, after)) = settle.backlog.comparisons.pop_first()
+    {
+        compare_node(settle, state, turn, node, after);
+    }
+    while !turn.budget.is_spent()
+        && let Some((node, after)) = settle.backlog.nodes.pop_first()
+    {
+        placement::fill_node_after(settle, state, turn, node, after);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some((_, class)) = settle.backlog.classes.pop_first()
+    {
+        if resume_class(state, class) {
+            placement::place_class(settle, state, turn, class);
+        }
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some((class, after)) = settle.backlog.refreshes.pop_first()
+    {
+        notice::refresh_waiting(settle, state, turn, class, after);
+        settle::pass(settle, state, turn);
+    }
+}
+
+fn compare_node(
+    settle: &mut Settle,
+    state: &mut State,
+    turn: &mut Turn<'_>,
+    id: NodeId,
+    after: PoolId,
+) {
+    let Some(node) = state.nodes.get(&id) else { return };
+    turn.budget.spend_many(COMPARISONS);
+    let Some(place) = node.place() else { return };
+    if let Some(after) = state.queue.compare(place, &node.row().record, Some(after)) {
+        settle.backlog.comparisons.insert(id, after);
+    }
+    settle.backlog.nodes.insert(id, None);
+}
+
+/// The turn of a class has come; false if its last job has ended since it was postponed.
+fn resume_class(state: &mut State, id: ClassId) -> bool {
+    let is_alive = state.queue.find_class(id).is_some();
+    if is_alive {
+        state.queue.class_mut(id).postponed = false;
+    }
+    is_alive
+}

@@ -1,0 +1,112 @@
+//! Work that one turn has no budget for.
+//!
+//! No input may hold the driver for long, whatever it brings about: a job of 100,000 executions is
+//! stopped, a node that ran thousands goes silent, a million timers are due together. So a turn
+//! ends, places or annotates some hundred executions and jobs at most; what is left is kept here,
+//! or stays due among the timers, and continues with the next tick, which the scheduler asks for at
+//! once. Inputs that arrive until then are handled in between.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Bound;
+
+use api_types::{ExecutionId, JobId, NodeId};
+
+use crate::queue::search::Position;
+use crate::rank::{ClassId, PoolId, Rank, Waiter};
+use crate::state::State;
+use crate::text::Text;
+
+/// What is left over between two inputs, and who has waited for too long.
+#[derive(Default)]
+pub(crate) struct Settle {
+    pub(crate) backlog: Backlog,
+    pub(crate) starving: Starving,
+}
+
+/// Everything continues after the entry that was handled last.
+#[derive(Default)]
+pub(crate) struct Backlog {
+    /// Nodes that are compared with pools, and the last pool of those.
+    pub(crate) comparisons: BTreeMap<NodeId, PoolId>,
+    /// Nodes that have room for more, and where the search for work continues.
+    pub(crate) nodes: BTreeMap<NodeId, Option<Position>>,
+    /// Classes whose jobs may find room, each with the rank of its first job when it was put here.
+    pub(crate) classes: BTreeSet<(Rank, ClassId)>,
+    /// Blocked classes some of whose jobs do not say yet that they wait.
+    pub(crate) refreshes: BTreeMap<ClassId, Option<Rank>>,
+    /// Jobs that are over, some of whose executions are not asked to stop yet.
+    pub(crate) stops: BTreeMap<JobId, Option<ExecutionId>>,
+    /// Draining nodes, some of whose executions are not asked to stop yet.
+    pub(crate) drains: BTreeSet<NodeId>,
+    /// Nodes that take work again, for daemons that do not run there.
+    pub(crate) covers: BTreeSet<NodeId>,
+    /// Nodes that were silent at the last restart, whose jobs are to say so anew.
+    pub(crate) silences: BTreeSet<NodeId>,
+    /// Jobs that waited for something which may exist now.
+    pub(crate) provided: BTreeSet<JobId>,
+    /// Jobs of which nothing that scheduling needs could be read, and why. They are in no class.
+    pub(crate) damaged: BTreeMap<JobId, Text>,
+}
+
+/// Who has waited for too long.
+#[derive(Debug, Default)]
+pub(crate) struct Starving {
+    /// The head of every queue in which something waits.
+    pub(crate) heads: BTreeMap<Waiter, Head>,
+    /// Those that have waited for too long, in the order in which rounds consider them.
+    pub(crate) starving: BTreeSet<(Rank, Waiter)>,
+    /// Where the next round continues, if the last one reached its bound.
+    pub(crate) cursor: Option<(Rank, Waiter)>,
+}
+
+/// The first waiter of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) rank: Rank,
+    /// It has waited for too long; until then a timer runs.
+    pub(crate) starves: bool,
+}
+
+// === impl Backlog ===
+
+impl Backlog {
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { comparisons, nodes, classes, refreshes, stops, drains, .. } = self;
+        let Self { covers, silences, provided, damaged, .. } = self;
+        comparisons.is_empty()
+            && nodes.is_empty()
+            && classes.is_empty()
+            && refreshes.is_empty()
+            && stops.is_empty()
+            && drains.is_empty()
+            && covers.is_empty()
+            && silences.is_empty()
+            && provided.is_empty()
+            && damaged.is_empty()
+    }
+
+    /// What may be left over from before a restart, but for what the records name themselves.
+    pub(crate) fn restore(&mut self, state: &mut State) {
+        let waiting = state.queue.waiting_classes();
+        let first = waiting.filter_map(|(id, class)| Some((*class.waiting.first()?, id)));
+        self.classes.extend(first);
+        for (_, id) in &self.classes {
+            state.queue.class_mut(*id).postponed = true;
+        }
+        self.nodes.extend(state.nodes.keys().map(|node| (*node, None)));
+        if !state.daemons.is_empty() {
+            // A node may have begun to take work again just before the process ended.
+            self.covers.extend(state.nodes.keys().copied());
+        }
+    }
+}
+
+// === impl Starving ===
+
+impl Starving {
+    /// The next head that starves, in the order in which rounds consider them.
+    pub(crate) fn next(&self) -> Option<(Rank, Waiter)> {
+        let after = self.cursor.map_or(Bound::Unbounded, Bound::Excluded);
+        self.starving.range((after, Bound::Unbounded)).next().copied()
+    }
+}

@@ -1,0 +1,99 @@
+//! The part of a job's state that most jobs never need; it is allocated on first use.
+//!
+//! A million jobs that wait for room have none of it, and it is as large as the rest of a job.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Deref;
+
+use api_types::NodeId;
+
+use crate::fetch::FetchTrouble;
+use crate::notice::{Notice, SilentNode};
+use crate::rank::ClassId;
+use crate::state::pending::PendingSlots;
+use crate::streak::Streak;
+use crate::text::Text;
+
+/// Reads as [`Extra::NONE`] until something is recorded.
+#[derive(Default)]
+pub(crate) struct Extras(Option<Box<Extra>>);
+
+pub(crate) struct Extra {
+    /// Slots that were tried before and wait for room or for the end of a delay.
+    pub(super) pending: PendingSlots,
+    /// Of these, the slots that any node of the pool may run now.
+    pub(super) ready: BTreeSet<u32>,
+    /// Of these, the slots that exclude some nodes, by the class in which they wait.
+    pub(super) aside: BTreeMap<ClassId, BTreeSet<u32>>,
+    /// Whether the job's image or inputs could be fetched.
+    pub(crate) fetch: FetchTrouble,
+    /// The latest failure that is being retried, as a message.
+    pub(crate) retry: Option<Text>,
+    /// How often the executions of the job failed like that in a row.
+    pub(crate) streak: Streak,
+    /// The silent nodes that hold executions of the job.
+    pub(crate) silent: BTreeMap<NodeId, SilentNode>,
+    /// The notice from which its message was last built.
+    pub(crate) shown: Notice,
+    /// For jobs with one slot per node: the nodes that have one.
+    pub(super) covered: BTreeMap<NodeId, u32>,
+}
+
+// === impl Extras ===
+
+impl Deref for Extras {
+    type Target = Extra;
+
+    fn deref(&self) -> &Extra {
+        static NONE: Extra = Extra::NONE;
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl Extras {
+    pub(crate) fn to_mut(&mut self) -> &mut Extra {
+        self.0.get_or_insert_with(|| Box::new(Extra::NONE))
+    }
+
+    /// For changes to what was recorded before, if anything was.
+    pub(crate) fn existing(&mut self) -> Option<&mut Extra> {
+        self.0.as_deref_mut()
+    }
+
+    /// Removes the slots that wait, and the classes in which some of them wait aside.
+    pub(crate) fn take_slots(&mut self) -> (PendingSlots, BTreeMap<ClassId, BTreeSet<u32>>) {
+        let Some(extra) = self.existing() else { return (PendingSlots::NONE, BTreeMap::new()) };
+        extra.ready.clear();
+        let pending = core::mem::replace(&mut extra.pending, PendingSlots::NONE);
+        (pending, core::mem::take(&mut extra.aside))
+    }
+}
+
+// === impl Extra ===
+
+impl Extra {
+    pub(crate) fn pending(&self) -> &PendingSlots {
+        &self.pending
+    }
+
+    pub(crate) fn ready(&self) -> &BTreeSet<u32> {
+        &self.ready
+    }
+
+    pub(crate) fn aside(&self) -> &BTreeMap<ClassId, BTreeSet<u32>> {
+        &self.aside
+    }
+
+    const NONE: Self = Self {
+        pending: PendingSlots::NONE,
+        ready: BTreeSet::new(),
+        aside: BTreeMap::new(),
+        fetch: FetchTrouble::NONE,
+        retry: None,
+        streak: Streak::NONE,
+        silent: BTreeMap::new(),
+        shown: Notice::NONE,
+        covered: BTreeMap::new(),
+    };
+}

@@ -1,0 +1,175 @@
+//! A live job.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use api_types::{EvaluationId, ExecutionId, JobId, NodeId};
+
+use crate::change::{Changes, JobRow};
+use crate::keyed::Record;
+use crate::notice::Notice;
+use crate::plan::Plan;
+use crate::rank::ClassId;
+use crate::state::extras::Extras;
+use crate::text::Text;
+use crate::tries::Tries;
+
+/// A job that has work left.
+pub(crate) struct LiveJob {
+    pub(super) row: JobRow,
+    pub(crate) plan: Plan,
+    /// Present while the job is not terminal.
+    pub(super) class: Option<ClassId>,
+    pub(super) executions: BTreeSet<ExecutionId>,
+    pub(crate) extras: Extras,
+}
+
+/// A slot to place.
+pub(crate) struct Slot {
+    pub(crate) index: u32,
+    pub(crate) evaluation: EvaluationId,
+    pub(crate) tries: Tries,
+    pub(crate) previous: Option<ExecutionId>,
+}
+
+// === impl LiveJob ===
+
+impl LiveJob {
+    /// A job of which nothing is placed and nothing waits yet.
+    pub(crate) fn new(row: JobRow, plan: Plan, class: Option<ClassId>) -> Self {
+        Self { row, plan, class, executions: BTreeSet::new(), extras: Extras::default() }
+    }
+
+    pub(crate) fn row(&self) -> &JobRow {
+        &self.row
+    }
+
+    pub(crate) fn class(&self) -> Option<ClassId> {
+        self.class
+    }
+
+    pub(crate) fn executions(&self) -> &BTreeSet<ExecutionId> {
+        &self.executions
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.row.state.is_terminal()
+    }
+
+    /// Whether a slot that is ready to be placed waits in this class.
+    pub(crate) fn has_ready_slot(&self, class: ClassId) -> bool {
+        if self.is_terminal() || self.extras.fetch.holds() {
+            return false;
+        }
+        if self.class == Some(class) {
+            return self.next_fresh().is_some() || !self.extras.ready.is_empty();
+        }
+        self.extras.aside.get(&class).is_some_and(|slots| !slots.is_empty())
+    }
+
+    /// The classes in which slots of the job wait or may wait, those of tried slots first.
+    pub(crate) fn classes(&self) -> Vec<ClassId> {
+        self.extras.aside.keys().copied().chain(self.class).collect()
+    }
+
+    /// Takes the next ready slot of the class; tried slots come first because they are older.
+    pub(crate) fn take_ready_slot(
+        &mut self,
+        class: ClassId,
+        changes: &mut Changes,
+    ) -> Option<Slot> {
+        if self.class != Some(class) {
+            let index = self.extras.aside.get(&class)?.first().copied()?;
+            return self.take_pending(index, changes);
+        }
+        if let Some(index) = self.extras.ready.first().copied() {
+            return self.take_pending(index, changes);
+        }
+        let index = self.next_fresh()?;
+        self.row.fresh = index + 1;
+        changes.jobs.insert(self.row.id, self.row.clone());
+        let tries = Tries { attempt: 1, ..Tries::default() };
+        Some(Slot { index, evaluation: self.row.evaluation, tries, previous: None })
+    }
+
+    pub(crate) fn take_pending(&mut self, index: u32, changes: &mut Changes) -> Option<Slot> {
+        let extra = self.extras.existing()?;
+        let row = extra.pending.remove(index)?;
+        extra.ready.remove(&index);
+        for slots in extra.aside.values_mut() {
+            slots.remove(&index);
+        }
+        changes.pending_slots.insert((row.job, index), None);
+        Some(Slot { index, evaluation: row.evaluation, tries: row.tries, previous: row.previous })
+    }
+
+    /// Whether any slot waits for the end of a delay.
+    pub(crate) fn is_delayed(&self) -> bool {
+        self.extras.fetch.holds() || self.extras.pending.has_delayed()
+    }
+
+    /// Whether a failure is being retried.
+    pub(crate) fn is_retrying(&self) -> bool {
+        self.is_delayed() || self.extras.aside.values().any(|slots| !slots.is_empty())
+    }
+
+    /// The next slot that was never tried; slots of per-node jobs are always pinned and none of
+    /// these.
+    pub(crate) fn next_fresh(&self) -> Option<u32> {
+        if self.extras.fetch.holds_untried() {
+            return None;
+        }
+        self.row.slots.at_or_above(self.row.fresh)
+    }
+
+    /// Slots that were never tried.
+    pub(crate) fn untried_slots(&self) -> u32 {
+        self.row.slots.count_from(self.row.fresh)
+    }
+}
+
+// === impl LiveJob: what it says ===
+
+impl LiveJob {
+    /// The current notice: failures and silent nodes.
+    pub(crate) fn notice(&self) -> Notice {
+        let retry = self.extras.retry.clone().filter(|_| self.is_retrying());
+        let silence = self.extras.silent.values().next().map(|silent| silent.text.clone());
+        Notice {
+            retry: retry.unwrap_or(Text::Constant("")),
+            silence: silence.unwrap_or(Text::Constant("")),
+        }
+    }
+
+    /// An execution on a silent node has ended.
+    pub(crate) fn silent_execution_ended(&mut self, node: NodeId) {
+        let Some(extra) = self.extras.existing() else { return };
+        if let Some(silent) = extra.silent.get_mut(&node) {
+            silent.executions -= 1;
+            if silent.executions == 0 {
+                extra.silent.remove(&node);
+            }
+        }
+    }
+}
+
+impl Record for LiveJob {
+    type Id = JobId;
+
+    fn id(&self) -> &JobId {
+        &self.row.id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A class of sizes of the allocator; in the next one a million queued jobs take 64 MB more.
+    const LIVE_JOB_BYTES: usize = 320;
+
+    #[test]
+    fn a_queued_job_is_small() {
+        assert!(size_of::<LiveJob>() <= LIVE_JOB_BYTES, "{} bytes", size_of::<LiveJob>());
+    }
+}

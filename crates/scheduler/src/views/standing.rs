@@ -1,0 +1,154 @@
+//! Where one live job stands: since when it waits, who comes before it, and what each node lacks.
+//!
+//! For one caller at a time, and so for one job: it visits every node once, and of the queues no
+//! more than [`COUNTED`] entries.
+
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::job::DryRunNode;
+use api_types::reason::Reason;
+use api_types::{JobId, NodeId};
+
+use crate::state::State;
+use crate::state::job::LiveJob;
+use crate::state::node::LiveNode;
+use crate::time::Moment;
+use crate::views::reasons::{Collector, Reasons};
+
+/// Queue entries that are counted; with more jobs ahead, the count says so. Well below a
+/// millisecond.
+const COUNTED: u32 = 10_000;
+
+/// What a live job waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// `None` while none of its slots waits for room.
+    pub waits: Option<Waits>,
+    /// What each node lacks for another execution of the job.
+    pub nodes: Vec<DryRunNode>,
+    /// The same in groups.
+    pub reasons: Reasons,
+}
+
+/// The slots of a job that wait for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits {
+    /// How long slots have waited without interruption.
+    pub waited: Duration,
+    pub slots: u32,
+    pub ahead: Ahead,
+    /// The node that is kept free for the job.
+    pub reserved: Option<NodeId>,
+}
+
+/// The waiting jobs that need the same kind of node and come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ahead {
+    pub jobs: u32,
+    /// There are more, which were not counted.
+    pub more: bool,
+}
+
+// === Standing ===
+
+/// Where the job stands; `None` if it is not live.
+pub(crate) fn standing(state: &State, id: JobId) -> Option<Standing> {
+    let job = state.jobs.get(&id)?;
+    // Only a job that is over has none.
+    let Some(class) = job.class() else {
+        return Some(Standing { waits: None, nodes: Vec::new(), reasons: Reasons::default() });
+    };
+    let mut reasons = Collector::new(&state.queue.class(class).demand);
+    let nodes = state.nodes.values();
+    let nodes = nodes.filter_map(|node| chances(state, job, node, &mut reasons)).collect();
+    let waits = job.row().waiting_since.map(|since| Waits {
+        waited: state.clock.since(since),
+        slots: job.waiting_slots(),
+        ahead: ahead_of(state, job),
+        reserved: reserved_for_job(state, job),
+    });
+    Some(Standing { waits, nodes, reasons: reasons.finish() })
+}
+
+/// Whether another execution of the job could be placed on the node. Jobs with one execution
+/// per node ask only about nodes where one of their slots waits.
+fn chances<'a>(
+    state: &State,
+    job: &LiveJob,
+    node: &'a LiveNode,
+    reasons: &mut Collector<'a>,
+) -> Option<DryRunNode> {
+    let id = node.id();
+    if job.plan.is_per_node() && !job.extras.pending().iter().any(|slot| slot.pinned == Some(id)) {
+        return None;
+    }
+    let stays_away = job.stays_away_from(id, state.clock);
+    let reason = match node.obstacle(reasons.demand, Some(&job.plan), state.clock) {
+        Some(obstacle) => {
+            reasons.refuses(node, &obstacle);
+            obstacle.text()
+        }
+        None if stays_away => {
+            reasons.has_room(node, Reason::Excluded);
+            "has room, but its slots failed here and stay away".to_owned()
+        }
+        None if job.row().waiting_since.is_some() => {
+            reasons.has_room(node, Reason::Ahead);
+            "has room, others come first".to_owned()
+        }
+        None => {
+            reasons.takes_it();
+            let reason = "has room".to_owned();
+            return Some(DryRunNode { node_id: id, chosen: true, reason });
+        }
+    };
+    Some(DryRunNode { node_id: id, chosen: false, reason })
+}
+
+fn ahead_of(state: &State, job: &LiveJob) -> Ahead {
+    let Some(own) = job.class().and_then(|id| state.queue.find_class(id)) else {
+        return Ahead::default();
+    };
+    let mut ahead = Ahead::default();
+    let mut visited = 0;
+    for (_, class) in state.queue.waiting_classes() {
+        visited += 1;
+        if class.pool == own.pool {
+            let left = (COUNTED - visited) as usize;
+            let jobs = class.waiting.range(..job.plan.rank).take(left).count();
+            let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
+            ahead.jobs += jobs;
+            visited += jobs;
+        }
+        if visited >= COUNTED {
+            return Ahead { more: true, ..ahead };
+        }
+    }
+    ahead
+}
+
+fn reserved_for_job(state: &State, job: &LiveJob) -> Option<NodeId> {
+    let is_for_it =
+        |node: &&LiveNode| node.reservation().is_some_and(|held| held.rank == job.plan.rank);
+    state.nodes.values().find(is_for_it).map(LiveNode::id)
+}
+
+// === impl LiveJob: what waits ===
+
+impl LiveJob {
+    /// Slots that wait for room, not for the end of a delay.
+    fn waiting_slots(&self) -> u32 {
+        let tried = self.extras.pending().iter().filter(|slot| slot.due.is_none()).count();
+        self.untried_slots().saturating_add(u32::try_from(tried).unwrap_or(u32::MAX))
+    }
+
+    /// Whether every slot that waits has failed on the node and excludes it for a while.
+    fn stays_away_from(&self, node: NodeId, now: Moment) -> bool {
+        let mut waiting = self.extras.pending().iter().filter(|slot| slot.due.is_none()).peekable();
+        self.untried_slots() == 0
+            && waiting.peek().is_some()
+            && waiting.all(|slot| slot.tries.exclusions.nodes(now).contains(&node))
+    }
+}
