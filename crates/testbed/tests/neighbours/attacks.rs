@@ -11,10 +11,11 @@ use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
-use testbed::harness::batch;
+use testbed::harness::{Cluster, batch};
+use tokio::runtime::Runtime;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::tenant::{ORCHESTRATOR, Tenant, publishing};
+use crate::tenant::{ORCHESTRATOR, Tenant, client, publishing};
 
 /// Streams of events and of changes that one token opens. The review opened 512.
 const STREAMS: usize = 512;
@@ -48,6 +49,12 @@ const BAD_PARAMETERS: (usize, Duration) = (8, Duration::from_secs(10));
 /// How long an attack waits after it was refused.
 const AGAIN: Duration = Duration::from_secs(2);
 
+/// Threads of the hostile clients.
+const THREADS: usize = 2;
+
+/// Priority of these threads.
+const PRIORITY: i32 = 10;
+
 /// Requests of the attacks so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -63,6 +70,17 @@ pub(crate) struct Attacker {
     archive: String,
     logs: String,
     counts: Arc<Counts>,
+}
+
+/// Where the hostile clients run. Real ones have machines of their own: these must not take from the
+/// cluster the processors that it shares with them here.
+pub(crate) fn clients() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(THREADS).enable_all().on_thread_start(|| {
+        // It concerns the calling thread alone. Without the privilege, it is as busy as any.
+        let _ = rustix::process::setpriority_process(None, PRIORITY);
+    });
+    builder.build().expect("a runtime")
 }
 
 // === impl Counts ===
@@ -83,7 +101,12 @@ impl Counts {
 
 impl Attacker {
     /// Publishes an archive to download, and starts a task whose log can be followed.
-    pub(crate) async fn prepare(tenants: Vec<Tenant>, image: &str, counts: &Arc<Counts>) -> Self {
+    pub(crate) async fn prepare(
+        cluster: &Cluster,
+        mut tenants: Vec<Tenant>,
+        counts: &Arc<Counts>,
+    ) -> Self {
+        let image = cluster.image.as_str();
         let first = &tenants[0];
         let (_, published, _) = first.run(publishing(image, 20)).await;
         let id = published["ID"].as_str().expect("an ID");
@@ -94,6 +117,9 @@ impl Attacker {
         let logs = format!("{ORCHESTRATOR}/jobs/{id}/logs?follow");
         let module = wat::parse_str(r#"(module (func (export "_start")))"#).expect("a module");
         let empty = empty_programs(&module);
+        // Connections belong to the runtime that opens them.
+        let http = client(cluster);
+        tenants.iter_mut().for_each(|tenant| tenant.http = http.clone());
         let (image, counts) = (image.to_owned(), Arc::clone(counts));
         Self { tenants, image, empty, archive, logs, counts }
     }

@@ -1,8 +1,10 @@
 //! Callers of one namespace, and what they do as users.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use api_types::Timestamp;
 use api_types::access::{CreateToken, PutNamespace, Role};
+use api_types::execution::ComputeState;
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
 use testbed::harness::{Cluster, batch};
@@ -11,6 +13,15 @@ use testbed::harness::{Cluster, batch};
 pub(crate) const SERVED_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) const ORCHESTRATOR: &str = "/api/v1/orchestrator";
+
+/// How long a job took from its submission.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Took {
+    /// Until its only execution ran.
+    pub(crate) start: Duration,
+    /// Until its end was known here.
+    pub(crate) end: Duration,
+}
 
 /// A caller of one namespace.
 #[derive(Clone)]
@@ -21,6 +32,13 @@ pub(crate) struct Tenant {
     pub(crate) token: String,
 }
 
+/// A client without connections.
+pub(crate) fn client(cluster: &Cluster) -> Client {
+    let ca = cluster.orchestrator.data_dir().join("ca.crt");
+    let ca = reqwest::Certificate::from_pem(&std::fs::read(ca).expect("the CA")).expect("a CA");
+    Client::builder().no_proxy().tls_certs_only([ca]).build().expect("a client")
+}
+
 // === impl Tenant ===
 
 impl Tenant {
@@ -28,9 +46,7 @@ impl Tenant {
     pub(crate) async fn of(cluster: &Cluster, namespace: &'static str, count: usize) -> Vec<Self> {
         let admin = cluster.client();
         admin.put_namespace(namespace, &PutNamespace::default()).await.expect("a namespace");
-        let ca = cluster.orchestrator.data_dir().join("ca.crt");
-        let ca = reqwest::Certificate::from_pem(&std::fs::read(ca).expect("the CA")).expect("a CA");
-        let http = Client::builder().no_proxy().tls_certs_only([ca]).build().expect("a client");
+        let http = client(cluster);
         let mut tenants = Vec::new();
         for number in 0..count {
             let token = CreateToken {
@@ -66,9 +82,9 @@ impl Tenant {
         request.timeout(SERVED_WITHIN).json(&body).send().await
     }
 
-    /// Runs a job to its end; returns its ID, its only execution, and the time to its end.
-    pub(crate) async fn run(&self, job: Value) -> (String, Value, Duration) {
-        let begin = Instant::now();
+    /// Runs a job to its end; returns its ID, its only execution, and the time that it took.
+    pub(crate) async fn run(&self, job: Value) -> (String, Value, Took) {
+        let (begin, submitted) = (Instant::now(), now());
         let created: Value = self.submit(job).await.expect("an answer").json().await.expect("JSON");
         let id = created["JobID"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
         let limit = begin + SERVED_WITHIN * 6;
@@ -84,11 +100,30 @@ impl Tenant {
                 _ => panic!("{}: {record}", self.namespace),
             }
         }
-        let took = begin.elapsed();
+        let end = begin.elapsed();
+        let start = self.started(&id).await.since(submitted);
         let executions = self.get(&format!("{ORCHESTRATOR}/jobs/{id}/executions")).await;
         let executions: Value = executions.json().await.expect("JSON");
-        (id, executions["Executions"][0].clone(), took)
+        (id, executions["Executions"][0].clone(), Took { start, end })
     }
+
+    /// When the only execution of a job that has ended began to run, by the orchestrator's clock,
+    /// which is also this program's.
+    async fn started(&self, id: &str) -> Timestamp {
+        let path = format!("{ORCHESTRATOR}/jobs/{id}/history?event_type=execution");
+        let history: Value = self.get(&path).await.json().await.expect("JSON");
+        let events = history["History"].as_array().expect("events");
+        let running = json!(ComputeState::BidAccepted);
+        let event = events.iter().find(|event| event["ExecutionState"]["New"] == running);
+        let time = event.and_then(|event| event["Time"].as_str()).and_then(Timestamp::parse);
+        time.unwrap_or_else(|| panic!("it never ran: {history}"))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "compared with the times of a daemon's records")]
+fn now() -> Timestamp {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
+    Timestamp::ZERO + elapsed
 }
 
 /// A job that publishes this many megabytes.
