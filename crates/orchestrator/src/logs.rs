@@ -24,7 +24,7 @@ pub(crate) use merge::{Resumed, Which};
 pub(crate) use relay::Attachment;
 use render::Render;
 pub(crate) use render::{BrokenOff, Form};
-pub(crate) use usage::OfNode;
+pub(crate) use usage::{OfNode, Used};
 
 /// The output for one reader, produced as it is read.
 pub(crate) struct Reading {

@@ -243,6 +243,34 @@ async fn curves_come_from_nodes_and_then_from_the_record() {
 }
 
 #[tokio::test]
+async fn a_node_supplies_no_curve_of_another_nodes_execution() {
+    let server = Server::start().await;
+    let [honest, liar] = [FakeNode::join(&server).await, FakeNode::join(&server).await];
+    let job = server.submit(job_with(json!({ "Count": 2 }))).await;
+    let both = executions(&server, &job, 2).await;
+    let on = |node: &FakeNode| {
+        let found = both.iter().find(|one| one["NodeID"] == json!(node.id));
+        text(&found.unwrap_or_else(|| panic!("one on each node: {both:?}"))["ID"])
+    };
+    let [honest_one, liars_one] = [on(&honest), on(&liar)];
+    start(&server, &honest, &honest_one).await;
+    start(&server, &liar, &liars_one).await;
+    let [mut honest_stream, mut liars_stream] =
+        [honest.open(&server).await, liar.open(&server).await];
+    let claim = |id: &str, cores: f64| with_curve(id, &job, &curve(&[cores], &[1]));
+    let said = [claim(&honest_one, 0.5)];
+    let lies = [claim(&liars_one, 0.25), claim(&honest_one, 64.0)];
+    let path = format!("/api/v1/orchestrator/jobs/{job}/usage");
+    let (read, (), ()) = tokio::join!(
+        server.get(&path),
+        answer(&server, &honest, &mut honest_stream, &said),
+        answer(&server, &liar, &mut liars_stream, &lies),
+    );
+    assert_eq!(read.ok()["Curve"]["CPU"], json!([0.75]));
+    assert_eq!((&read.body["Measured"], &read.body["Answered"]), (&json!(2), &json!(2)));
+}
+
+#[tokio::test]
 async fn a_node_draws_its_last_hour_and_day() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;

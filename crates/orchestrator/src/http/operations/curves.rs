@@ -9,7 +9,7 @@ use api_types::execution::ComputeState;
 use api_types::node::Connection;
 use api_types::quantity::Resources;
 use api_types::usage::{
-    DescribeExecutionUsage, DescribeJobUsage, DescribeNodeUsage, ExecutionCurve, ExecutionUsage,
+    DescribeExecutionUsage, DescribeJobUsage, DescribeNodeUsage, ExecutionCurve,
 };
 use api_types::{ExecutionId, JobId, NodeId, routes};
 use axum::extract::State;
@@ -25,6 +25,7 @@ use crate::http::lookup;
 use crate::http::openapi::{EXECUTION, JOB, NODE, QUERY, READ, examples, params, refusals};
 use crate::http::query::{Flag, query};
 use crate::http::respond::{json, rendered};
+use crate::logs::Used;
 
 /// Nodes that are asked about one job; each costs a request to its agent.
 const MAX_NODES: usize = 64;
@@ -140,12 +141,12 @@ async fn of_job(
             Ok(Measured { job, live, ended, more })
         })
         .await?;
+    let job = measured.job;
     let nodes: BTreeSet<NodeId> = measured.live.iter().map(|row| row.node).collect();
     let asked = nodes.iter().take(MAX_NODES);
-    let answers = asked.map(|node| api.logs.curves_on(*node, measured.job));
-    let answers: Vec<_> = join_all(answers).await.into_iter().flatten().collect();
-    let answered = answers.len();
-    let used = answers.into_iter().flatten().collect();
+    let answers = asked.map(async |node| Some((*node, api.logs.curves_on(*node, job).await?)));
+    let used: HashMap<_, _> = join_all(answers).await.into_iter().flatten().collect();
+    let answered = used.len();
     rendered(measured.together(used, (nodes.len(), answered), query.executions)).await
 }
 
@@ -178,7 +179,7 @@ async fn of_node(State(api): State<Arc<Api>>, Parameter(text): Parameter) -> Han
 impl Measured {
     fn together(
         self,
-        mut used: HashMap<ExecutionId, ExecutionUsage>,
+        mut used: HashMap<NodeId, Used>,
         (nodes, answered): (usize, usize),
         lists: bool,
     ) -> DescribeJobUsage {
@@ -186,7 +187,9 @@ impl Measured {
         let mut curves: Vec<(u32, ExecutionId, UsageCurve)> = Vec::new();
         for row in &self.live {
             allocated = allocated.plus(&row.resources);
-            let curve = used.remove(&row.id).and_then(|one| one.curve);
+            // A node speaks for its own executions, whatever else it names.
+            let of_node = used.get_mut(&row.node);
+            let curve = of_node.and_then(|used| used.remove(&row.id)).and_then(|one| one.curve);
             curves.extend(curve.map(|curve| (row.index, row.id, curve)));
         }
         // One that has just ended may be in both.
