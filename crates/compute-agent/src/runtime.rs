@@ -11,6 +11,7 @@ mod field;
 pub(crate) mod noop;
 pub(crate) mod registry;
 mod result_paths;
+mod turns;
 pub(crate) mod twin;
 pub(crate) mod wasm;
 

@@ -47,9 +47,9 @@ use bollard::query_parameters::{
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::turns::{Turn, Turns};
 use super::twin::Twin;
 use super::{Availability, Executor, ExecutorError, OutputChunk, OutputKeeping, OutputRange, Run};
 use crate::host::cgroup::Reading;
@@ -72,8 +72,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// An Engine that takes longer for a probe is not usable right now.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Containers created, started or removed concurrently; others wait. With more than four to eight
-/// the Engine only gets slower.
+/// Containers created, started or removed concurrently; others wait, and their namespaces take turns.
+/// With more than four to eight the Engine only gets slower.
 const MAX_CHANGES_AT_ONCE: usize = 8;
 
 /// Delays between attempts to reach an Engine that became unreachable while tasks run.
@@ -86,7 +86,9 @@ pub(crate) struct Docker {
     allow_network: bool,
     /// None until the Engine has responded once.
     client: RwLock<Option<Engine>>,
-    changes: Semaphore,
+    changes: Turns,
+    /// The namespaces of the containers that this process made.
+    owners: Mutex<HashMap<ExecutionId, Arc<str>>>,
     images: image::Images,
     targets: targets::Targets,
     remarks: remarks::Remarks,
@@ -115,7 +117,8 @@ impl Docker {
             host: settings.docker.host.clone(),
             allow_network: settings.allow_network,
             client: RwLock::new(None),
-            changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
+            changes: Turns::new(MAX_CHANGES_AT_ONCE),
+            owners: Mutex::default(),
             images: image::Images::new(settings, record),
             targets: targets::Targets::new(),
             remarks: remarks::Remarks::default(),
@@ -161,7 +164,7 @@ impl Docker {
                 return Ok(started_at.map_or_else(clock::steady, clock::steady_at));
             }
         }
-        let _change = self.change().await;
+        let _change = self.change_of(id).await;
         let mut started = match &container_id {
             Some(container_id) => self.start_metered(&client, id, container_id).await,
             None => client.start_container(&name(id)).await,
@@ -197,13 +200,14 @@ impl Docker {
         let client = self.client()?;
         // With its anonymous volumes, which an image can declare and which nothing else removes.
         let options = RemoveContainerOptions { v: true, force: true, link: false };
-        let _change = self.change().await;
+        let _change = self.change_of(id).await;
         match client.remove_container(&name(id), Some(options)).await {
             // A removal is in progress: its resources are free when it is no longer listed.
             Err(error) if is_conflict(&error) => return Ok(()),
             Err(error) if !is_not_found(&error) => return Err(error::of_engine(error)),
             _ => {}
         }
+        self.owners().remove(&id);
         self.sandboxes.give_back(id);
         self.guarded.give_back(id);
         self.images.collect_soon();
@@ -226,9 +230,20 @@ impl Docker {
             .collect())
     }
 
-    /// Holds one of the [`MAX_CHANGES_AT_ONCE`] permits.
-    async fn change(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
-        self.changes.acquire().await.ok()
+    /// Holds one of the [`MAX_CHANGES_AT_ONCE`] permits, for a container of this namespace.
+    async fn change(&self, namespace: &str) -> Turn {
+        self.changes.take(namespace).await
+    }
+
+    /// The same for a container that exists. Those that an earlier agent made count as of one
+    /// namespace.
+    async fn change_of(&self, id: ExecutionId) -> Turn {
+        let owner = self.owners().get(&id).cloned();
+        self.change(owner.as_deref().unwrap_or_default()).await
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashMap<ExecutionId, Arc<str>>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -48,10 +48,11 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::BoxStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use super::turns::{Turn, Turns};
 use super::twin::Twin;
 use super::{Availability, Executor, ExecutorError, Hidden, OutputChunk, OutputRange, Run};
 use crate::host::cgroup::Reading;
@@ -67,9 +68,10 @@ use program::params;
 use running::Running;
 use tools::{Location, Tools};
 
-/// Programs that run at the same time; the next waits in its preparation. Otherwise a node whose
-/// tasks request almost no CPU could be assigned thousands.
-const MAX_RUNS: usize = 256;
+/// Programs that run at the same time; a namespace has at most half of them, and its next program
+/// waits in its preparation. Otherwise a node whose tasks request almost no CPU could be assigned
+/// thousands.
+const MAX_RUNS: usize = 512;
 
 /// The name under which programs import WASI.
 const WASI: &str = "wasi_snapshot_preview1";
@@ -82,14 +84,14 @@ pub(crate) struct Wasm {
     dirs: ExecutionDirs,
     twin: twin::Directory,
     tasks: Tasks,
-    permits: Arc<Semaphore>,
+    permits: Turns,
     slots: Mutex<HashMap<ExecutionId, Slot>>,
 }
 
 /// One execution, as this process knows it.
 enum Slot {
     /// Whether it holds a run permit.
-    Ready(OwnedSemaphorePermit),
+    Ready(Turn),
     Running(Running),
 }
 
@@ -106,7 +108,7 @@ impl Wasm {
             dirs: data_dir.executions(),
             twin: twin::Directory::new(data_dir.wasm_twin()),
             tasks,
-            permits: Arc::new(Semaphore::new(MAX_RUNS)),
+            permits: Turns::long(MAX_RUNS),
             slots: Mutex::default(),
         }
     }
@@ -135,10 +137,11 @@ impl Wasm {
             return Ok(());
         }
         let making = async {
-            let closed = |_| ExecutorError::Cancelled;
-            let waiting = || format!("waits for one of the node's {MAX_RUNS} wasm programs to end");
-            let permit = Arc::clone(&self.permits).acquire_owned();
-            let permit = run.progress.during(permit, waiting).await.map_err(closed)?;
+            let waiting = || {
+                format!("waits for its namespace's share of the node's {MAX_RUNS} wasm programs")
+            };
+            let permit = self.permits.take(&run.work.namespace);
+            let permit = run.progress.during(permit, waiting).await;
             program::make(&self.tools()?.store, self.dirs.of(run.id).wasm(), run).await?;
             Ok::<_, ExecutorError>(permit)
         };
@@ -184,7 +187,7 @@ impl Wasm {
         id: ExecutionId,
         process: Process,
         started_at: Timestamp,
-        permit: Option<OwnedSemaphorePermit>,
+        permit: Option<Turn>,
     ) -> Running {
         let (ending, ended) = watch::channel(None);
         let stop = CancellationToken::new();
@@ -192,7 +195,7 @@ impl Wasm {
         let running = Running { started_at, was_gone, stop: stop.clone(), ended };
         let (directory, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
         // A run of an earlier agent counts, but need not wait for a permit.
-        let permit = permit.or_else(|| Arc::clone(&self.permits).try_acquire_owned().ok());
+        let permit = permit.or_else(|| self.permits.try_take(""));
         self.slots().insert(id, Slot::Running(running.clone()));
         self.tasks.spawn(async move {
             let end = process.end(directory, &boot_id, &stop).await;

@@ -43,6 +43,7 @@ impl Docker {
         let credential = run.granted.of(&run.work.task.engine.params);
         let credential = credential.map_err(ExecutorError::Failed)?;
         let (pull_policy, namespace) = (params.pull_policy, run.work.namespace.as_str());
+        self.owners().insert(run.id, namespace.into());
         let wanted = Wanted { image: &image, pull_policy, namespace, credential };
         let _held = self.images.hold(&image);
         let mut tries = 1;
@@ -54,7 +55,7 @@ impl Docker {
                 ))
                 .await
                 .unwrap_or(Err(ExecutorError::Cancelled))?;
-            let _change = self.change().await;
+            let _change = self.change(namespace).await;
             let making = self.make_container(&client, run, &params, &facts);
             let made = tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
                 Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))

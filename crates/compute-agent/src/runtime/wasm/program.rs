@@ -44,13 +44,13 @@ pub(super) async fn make(
     run: &Run,
 ) -> Result<(), ExecutorError> {
     loop {
-        let (store_of, directory, run) = (Arc::clone(store), directory.clone(), run.clone());
-        let made = in_background(move || Ok(lay_out(&store_of, &directory, &run))).await?;
+        let (store_of, directory, run_of) = (Arc::clone(store), directory.clone(), run.clone());
+        let made = in_background(move || Ok(lay_out(&store_of, &directory, &run_of))).await?;
         match made.map_err(ExecutorError::Failed)? {
             Made::Ready => return Ok(()),
             Made::Missing(modules) => {
                 for module in modules {
-                    let compiled = store.compile(&module).await;
+                    let compiled = store.compile(&module, &run.work.namespace).await;
                     let failed = |error: super::compiler::CompileError| {
                         ExecutorError::Failed(error.into_failure(&module.what))
                     };

@@ -23,7 +23,6 @@ use std::time::SystemTime;
 
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 use tracing::{info, warn};
 use wasm_run::Compiled;
 
@@ -31,14 +30,15 @@ use super::compiler::{self, CompileError};
 use super::module::{Digest, Module};
 use super::runner::Runner;
 use crate::host::tree::remove_all;
+use crate::runtime::turns::Turns;
 
 /// Beyond either limit, the least recently used code is removed.
 const MAX_STORED_BYTES: u64 = 1 << 30;
 const MAX_STORED_MODULES: usize = 4096;
 
-/// Concurrent compilations: each uses all the CPU time it gets, and memory up to the compiler's
-/// limit. A second one prevents a slow module from blocking all others.
-const MAX_COMPILATIONS: usize = 2;
+/// Concurrent compilations, half of them for one namespace: each uses all the CPU time it gets, and
+/// memory up to the compiler's limit. A second one prevents a slow module from blocking all others.
+const MAX_COMPILATIONS: usize = 4;
 
 /// Modules known not to compile; beyond this number all are forgotten.
 const MAX_REFUSED: usize = 1024;
@@ -51,7 +51,7 @@ pub(super) struct Store {
     root: PathBuf,
     /// The compatibility key of this runner's code.
     directory: PathBuf,
-    permits: Arc<Semaphore>,
+    permits: Turns,
     index: Mutex<Index>,
 }
 
@@ -103,7 +103,7 @@ impl Store {
             runner,
             root: root.to_owned(),
             directory,
-            permits: Arc::new(Semaphore::new(MAX_COMPILATIONS)),
+            permits: Turns::long(MAX_COMPILATIONS),
             index: Mutex::new(index),
         })
     }
@@ -154,7 +154,11 @@ impl Store {
     }
 
     /// Compiles the module, or waits for the compilation in progress.
-    pub(super) async fn compile(self: &Arc<Self>, module: &Module) -> Result<(), CompileError> {
+    pub(super) async fn compile(
+        self: &Arc<Self>,
+        module: &Module,
+        namespace: &str,
+    ) -> Result<(), CompileError> {
         let compilation = {
             let mut index = self.index();
             if let Some(refused) = index.refused.get(&module.digest) {
@@ -162,7 +166,7 @@ impl Store {
             }
             match index.compiling.get(&module.digest).and_then(WeakShared::upgrade) {
                 Some(compilation) => compilation,
-                None => index.begin(module.digest, Arc::clone(self), module.path.clone()),
+                None => index.begin(module, Arc::clone(self), namespace.to_owned()),
             }
         };
         compilation.await
@@ -172,9 +176,9 @@ impl Store {
         self: Arc<Self>,
         digest: Digest,
         path: PathBuf,
+        namespace: String,
     ) -> Result<(), CompileError> {
-        let closed = |_| CompileError::Node("the agent stops".to_owned());
-        let _permit = Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?;
+        let _permit = self.permits.take(&namespace).await;
         let new = self.root.join("new").join(digest.to_string());
         let outcome = compiler::compile(&self.runner, digest, &path, &new).await;
         let stored = outcome.and_then(|compiled| {
@@ -275,11 +279,13 @@ impl Index {
         }
     }
 
-    fn begin(&mut self, digest: Digest, store: Arc<Store>, path: PathBuf) -> Compilation {
+    /// In the turn of the namespace that asks first.
+    fn begin(&mut self, module: &Module, store: Arc<Store>, namespace: String) -> Compilation {
         self.compiling.retain(|_, compilation| compilation.upgrade().is_some());
-        let compilation = store.compile_once(digest, path).boxed().shared();
+        let compiling = store.compile_once(module.digest, module.path.clone(), namespace);
+        let compilation = compiling.boxed().shared();
         if let Some(weak) = compilation.downgrade() {
-            self.compiling.insert(digest, weak);
+            self.compiling.insert(module.digest, weak);
         }
         compilation
     }

@@ -30,9 +30,10 @@ async fn a_program_that_waits_for_others_to_end_says_so() {
     let root = tempfile::tempdir().unwrap();
     let data_dir = DataDir::open(root.path()).unwrap();
     let wasm = Wasm::new(&data_dir, &Settings::default(), Tasks::new(Handle::current()));
-    let _held = wasm.permits.try_acquire_many(MAX_RUNS.try_into().unwrap()).unwrap();
-    let (progress, mut messages) = mpsc::unbounded_channel();
     let mut work = plain_work();
+    let _held: Vec<_> =
+        std::iter::from_fn(|| wasm.permits.try_take(&work.namespace)).take(MAX_RUNS).collect();
+    let (progress, mut messages) = mpsc::unbounded_channel();
     work.task.engine.engine_type = EngineType::Wasm;
     let run = Run {
         id: execution_id(1),
@@ -49,7 +50,7 @@ async fn a_program_that_waits_for_others_to_end_says_so() {
     tokio::select! {
         made = wasm.make(&run, &cancel) => panic!("{:?}", made.map_err(Failure::from)),
         message = messages.recv() => {
-            let said = "waits for one of the node's 256 wasm programs to end";
+            let said = "waits for its namespace's share of the node's 512 wasm programs";
             assert_eq!(message.as_deref(), Some(said));
         }
     }
