@@ -56,7 +56,8 @@ pub struct Settings {
     pub node_retention: u64,
     /// Seconds for which a finished job is kept; 0 for ever.
     pub job_retention: u64,
-    /// How many finished jobs are kept; 0 for all of them.
+    /// How many finished jobs are kept, beyond which the namespace with the most loses its oldest; 0
+    /// for all of them.
     pub job_retention_count: u64,
     /// Whether the web pages are served.
     pub ui: bool,

@@ -120,6 +120,7 @@ macro_rules! store_contract {
             a_forgotten_node_leaves_its_history_for_a_while,
             a_job_is_removed_with_everything_that_belongs_to_it,
             jobs_that_ended_first_are_removed_first,
+            the_namespace_with_the_most_finished_jobs_loses_its_oldest,
             a_large_job_is_removed_in_small_parts,
             a_half_removed_job_is_invisible_and_removal_resumes_after_a_restart,
             live_jobs_and_those_within_bounds_are_kept,

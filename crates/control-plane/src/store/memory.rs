@@ -124,21 +124,33 @@ impl MemoryStore {
         }
     }
 
-    /// The finished job that ended first.
-    fn ended_first(&self) -> Option<(Moment, JobId)> {
-        let ended = self.jobs.values().filter_map(|row| row.ended_at.map(|at| (at, row.id)));
-        ended.min()
+    /// The finished job that exceeds the bounds and goes first: the oldest, by age; otherwise the
+    /// oldest of the namespace with the most.
+    fn expired(&self, now: Moment, retention: &Retention) -> Option<JobId> {
+        let ended = || self.jobs.values().filter_map(|row| Some((row.ended_at?, row.id)));
+        let oldest = retention.oldest(now);
+        if let Some((end, job)) = ended().min()
+            && oldest.is_some_and(|oldest| end < oldest)
+        {
+            return Some(job);
+        }
+        let mut by_namespace: BTreeMap<Option<&str>, Vec<(Moment, JobId)>> = BTreeMap::new();
+        for job in ended() {
+            let new = self.new_jobs.get(&job.1);
+            by_namespace.entry(new.map(|new| new.namespace.as_str())).or_default().push(job);
+        }
+        let count: usize = by_namespace.values().map(Vec::len).sum();
+        if retention.count.is_none_or(|most| count as u64 <= most) {
+            return None;
+        }
+        let largest = by_namespace.into_iter().rev().max_by_key(|(_, jobs)| jobs.len());
+        largest.and_then(|(_, jobs)| jobs.into_iter().min()).map(|(_, job)| job)
     }
 
     /// Removal in memory is immediate, so a job goes as a whole and counts as one row.
     fn remove_jobs(&mut self, now: Moment, retention: &Retention, rows: u32) -> Removed {
         let mut removed = Removed::default();
-        while let Some((end, job)) = self.ended_first() {
-            let ended = self.jobs.values().filter(|row| !row.live).count() as u64;
-            let too_many = retention.count.is_some_and(|count| ended > count);
-            if !too_many && retention.oldest(now).is_none_or(|oldest| end >= oldest) {
-                break;
-            }
+        while let Some(job) = self.expired(now, retention) {
             if removed.count == rows {
                 removed.more = true;
                 break;

@@ -61,6 +61,7 @@ pub struct SqliteStore {
     checkpointer: checkpoint::Checkpointer,
     connection: Connection,
     path: PathBuf,
+    ended: prune::EndedJobs,
     /// Releases the lock on the directory when dropped.
     _lock: File,
 }
@@ -107,7 +108,10 @@ impl Store for SqliteStore {
     }
 
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {
-        self.run(|connection| commit::commit(connection, commit))
+        let mut ended = std::mem::take(&mut self.ended);
+        let outcome = self.run(|connection| commit::commit(connection, &mut ended, commit))?;
+        self.ended = ended;
+        Ok(outcome)
     }
 
     /// One statement for all keys and one for all IDs, in one transaction.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use api_types::Timestamp;
 use api_types::execution::ComputeState;
 use api_types::id::IdPrefix;
 use api_types::job::JobStateType;
 use api_types::selector::Selector;
+use api_types::{JobId, Timestamp};
 use scheduler::change::{Changes, EventSubject, ExecutionRow};
 use scheduler::time::Moment;
 
@@ -210,6 +210,52 @@ pub(in crate::store) fn jobs_that_ended_first_are_removed_first(backend: &impl B
     let both = Retention { count: Some(1), ..by_age(55) };
     store.prune(after(100), &both, MANY_ROWS).unwrap();
     assert_eq!(kept(store.as_mut()), [50]);
+}
+
+pub(in crate::store) fn the_namespace_with_the_most_finished_jobs_loses_its_oldest(
+    backend: &impl Backend,
+) {
+    let mut random = Random(125);
+    let (mut store, reads) = backend.open();
+    // Every other job is stored first while it lives.
+    let mut add = |store: &mut dyn Store, namespace: &str, ends: &[i64]| -> Vec<JobId> {
+        let mut changes = Changes::default();
+        let jobs: Vec<_> =
+            ends.iter().map(|end| ended(&mut random, &mut changes, *end, 0).sample.id()).collect();
+        for job in &mut changes.new_jobs {
+            job.namespace = namespace.to_owned();
+        }
+        let rows = changes.jobs.clone();
+        for id in jobs.iter().step_by(2) {
+            let row = changes.jobs.get_mut(id).unwrap();
+            (row.live, row.ended_at) = (true, None);
+        }
+        for changes in [changes, Changes { jobs: rows, ..Changes::default() }] {
+            let number = store.last_commit().unwrap() + 1;
+            store.put(number, &changes, &[]).unwrap();
+        }
+        jobs
+    };
+    let left = |jobs: &[JobId]| {
+        jobs.iter().map(|id| reads.job(*id).unwrap().is_some()).collect::<Vec<_>>()
+    };
+    let by_count = |count| Retention { age: None, count: Some(count) };
+    let quiet = add(store.as_mut(), "quiet", &[10, 11, 12]);
+    let loud = add(store.as_mut(), "loud", &[20, 21, 22, 23, 24]);
+    prune_all(store.as_mut(), &by_count(6), MANY_ROWS);
+    assert_eq!((left(&quiet), left(&loud)), (vec![true; 3], vec![false, false, true, true, true]));
+    // The counts follow what ends and what is removed from then on.
+    let more = add(store.as_mut(), "quiet", &[30, 31, 32, 33]);
+    prune_all(store.as_mut(), &by_count(6), MANY_ROWS);
+    assert_eq!((left(&quiet), left(&more)), (vec![false; 3], vec![false, true, true, true]));
+    assert_eq!(left(&loud), [false, false, true, true, true]);
+    // Age knows no namespace.
+    let by_age = Retention { age: Some(Duration::from_secs(77)), count: None };
+    store.prune(after(100), &by_age, MANY_ROWS).unwrap();
+    assert_eq!(
+        (left(&loud), left(&more)),
+        (vec![false, false, false, true, true], vec![false, true, true, true])
+    );
 }
 
 pub(in crate::store) fn a_large_job_is_removed_in_small_parts(backend: &impl Backend) {

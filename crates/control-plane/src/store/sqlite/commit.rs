@@ -12,6 +12,7 @@ use scheduler::change::{Changes, EventRow, EventSubject, NodeRow};
 use super::health;
 use super::jobs::{JobRows, next_number};
 use super::numbers::JobNumbers;
+use super::prune::EndedJobs;
 use super::row::{Id, bad_record, exclusion_bytes, job_state_code, moment_value};
 use super::subject::{OF_KNOWN, node_state_code};
 use super::{audit, cluster_load, keys, marks, nodes, progress, prune, records};
@@ -22,6 +23,7 @@ const PROBE_BYTES: u32 = 1 << 20;
 
 pub(super) fn commit(
     connection: &mut Connection,
+    ended: &mut EndedJobs,
     commit: &Commit<'_>,
 ) -> Result<Outcome, StoreError> {
     match commit.write {
@@ -31,7 +33,7 @@ pub(super) fn commit(
             let admission = progress::read(connection)?.admit(commit.id)?;
             let is_due = match removal {
                 Removal::Jobs { retention, .. } => {
-                    prune::is_due(connection, commit.stamp.moment, &retention)?
+                    prune::is_due(connection, commit.stamp.moment, &retention, ended)?
                 }
                 Removal::Keys { oldest, .. } => keys::is_due(connection, oldest)?,
             };
@@ -48,7 +50,7 @@ pub(super) fn commit(
     }
     let removed = match commit.write {
         Write::Batch { changes, keys, records, audit, loads } => {
-            let more_ended = write(&transaction, changes)?;
+            let more_ended = write(&transaction, changes, ended)?;
             keys::write(&transaction, keys)?;
             records::write(&transaction, records)?;
             audit::write(&transaction, audit)?;
@@ -60,7 +62,7 @@ pub(super) fn commit(
             Removed::default()
         }
         Write::Removal(Removal::Jobs { retention, rows }) => {
-            prune::prune(&transaction, commit.stamp.moment, &retention, rows)?
+            prune::prune(&transaction, commit.stamp.moment, &retention, rows, ended)?
         }
         Write::Removal(Removal::Keys { oldest, limit }) => {
             keys::forget(&transaction, oldest, limit)?
@@ -86,9 +88,13 @@ fn fill(connection: &Connection) -> Result<(), StoreError> {
 }
 
 /// Returns how many more jobs have finished.
-fn write(transaction: &Transaction<'_>, changes: &Changes) -> Result<i64, StoreError> {
+fn write(
+    transaction: &Transaction<'_>,
+    changes: &Changes,
+    ended: &mut EndedJobs,
+) -> Result<i64, StoreError> {
     let mut numbers = JobNumbers::default();
-    let more_ended = write_jobs(transaction, &mut numbers, changes)?;
+    let more_ended = write_jobs(transaction, &mut numbers, changes, ended)?;
     super::executions::write(transaction, &mut numbers, changes)?;
     write_pending_slots(transaction, &mut numbers, changes)?;
     for (node, row) in &changes.nodes {
@@ -111,6 +117,7 @@ fn write_jobs(
     transaction: &Transaction<'_>,
     numbers: &mut JobNumbers,
     changes: &Changes,
+    ended: &mut EndedJobs,
 ) -> Result<i64, StoreError> {
     let mut more_ended = 0;
     let mut rows = JobRows::prepare(transaction)?;
@@ -123,7 +130,10 @@ fn write_jobs(
             .get(&job.id)
             .ok_or_else(|| bad_record(format!("new job {} without its state", job.id)))?;
         rows.insert(number, job, row)?;
-        more_ended += i64::from(!row.live);
+        if !row.live {
+            more_ended += 1;
+            ended.add(&job.namespace, 1);
+        }
         numbers.note(job.id, number);
     }
     for row in changes.jobs.values() {
@@ -131,10 +141,20 @@ fn write_jobs(
         if !numbers.knows(row.id) {
             let number = numbers.of(transaction, row.id)?;
             let was_live = rows.update(number, row)?;
-            more_ended += i64::from(was_live) - i64::from(row.live);
+            let more = i64::from(was_live) - i64::from(row.live);
+            more_ended += more;
+            if more != 0 && ended.are_counted() {
+                ended.add(&namespace_of(transaction, number)?, more);
+            }
         }
     }
     Ok(more_ended)
+}
+
+fn namespace_of(transaction: &Transaction<'_>, job: i64) -> Result<String, StoreError> {
+    let mut statement =
+        transaction.prepare_cached("SELECT namespace FROM job WHERE number = ?1")?;
+    Ok(statement.query_row([job], |row| row.get(0))?)
 }
 
 fn write_pending_slots(

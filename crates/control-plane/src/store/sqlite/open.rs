@@ -15,6 +15,7 @@ use super::checkpoint::{Checkpointer, LOG_BYTES};
 use super::connection::{FILE_MODE, keep_statements};
 use super::fault::{classify, damaged};
 use super::file::{FILE, check_in_full, identify, io, lock};
+use super::prune::EndedJobs;
 use super::reads::SqliteReads;
 use super::{SqliteStore, upgrade};
 use crate::store::StoreError;
@@ -38,7 +39,8 @@ pub fn open(dir: &Path) -> Result<(SqliteStore, Arc<SqliteReads>), StoreError> {
     let reads = SqliteReads::open(&path).map_err(|error| classify(&path, error))?;
     let checkpointer = Checkpointer::start(&path, &mut connection)
         .map_err(|error| classify(&path, error.into()))?;
-    let store = SqliteStore { connection, checkpointer, path, _lock: lock };
+    let store =
+        SqliteStore { connection, checkpointer, path, ended: EndedJobs::default(), _lock: lock };
     Ok((store, Arc::new(reads)))
 }
 
