@@ -6,7 +6,8 @@
 //! another namespace fail too, or while no other namespace has work. So no namespace decides for
 //! another whether a node takes work.
 //!
-//! After three such failures in a row the node takes no new work for a while. Then its agent is
+//! After three such failures the node takes no new work for a while; a run that goes well in between
+//! answers those that no probe confirmed. Then its agent is
 //! asked whether the node can run tasks, in the answer to a heartbeat, and the outcome decides. An
 //! agent of an older release is not asked: it gets one execution at a time, and how that ends
 //! decides. Rejected: executions as probes for all agents. A node would stay unused until a job
@@ -26,7 +27,7 @@ pub(crate) use self::failures::{Blame, Failures};
 use crate::text::Text;
 use crate::time::{Moment, Now};
 
-/// Consecutive failures after which a node backs off.
+/// Failures after which a node backs off.
 const FAILURES: u32 = 3;
 
 /// How long a node takes no new work; each failed probe doubles it.
@@ -235,7 +236,7 @@ impl Health {
             Self::Well | Self::Recovered { .. } => {
                 // One that was placed before the first failure: the node may have broken since.
                 if failures.began().is_none_or(|began| offered_at > began) {
-                    *failures = Failures::default();
+                    failures.answer();
                 }
                 Verdict::Unchanged
             }

@@ -1,7 +1,12 @@
 //! What speaks against a node that still takes work.
+//!
+//! A run that goes well answers what no probe has confirmed. It does not answer a confirmed failure:
+//! a node whose network alone is broken runs every task without one, and would fail all others for
+//! as long as such tasks come in between.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use super::Trouble;
 use crate::text::Text;
@@ -9,6 +14,9 @@ use crate::time::{Moment, Now};
 
 /// Namespaces that must agree where no probe can tell.
 const NAMESPACES: usize = 2;
+
+/// A confirmed failure counts until none has followed it for this long.
+const CONFIRMED_FOR: Duration = Duration::from_secs(600);
 
 /// A failure that seems to be the node's.
 #[derive(Debug)]
@@ -23,10 +31,12 @@ pub(crate) struct Blame<'a> {
     pub(crate) reason: &'a Text,
 }
 
-/// Failures in a row.
+/// Failures that nothing has answered.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failures {
     confirmed: u32,
+    /// The time of the latest confirmed one.
+    confirmed_at: Moment,
     unconfirmed: u32,
     /// The time of the first one.
     began: Option<Now>,
@@ -38,14 +48,30 @@ pub(crate) struct Failures {
 
 impl Failures {
     pub(super) fn note(&mut self, blame: &Blame<'_>, now: Now) {
+        if now.moment.since(self.confirmed_at) > CONFIRMED_FOR {
+            self.confirmed = 0;
+            if self.unconfirmed == 0 {
+                self.began = None;
+            }
+        }
         self.began.get_or_insert(now);
         if blame.confirmed {
             self.confirmed = self.confirmed.saturating_add(1);
+            self.confirmed_at = now.moment;
             return;
         }
         self.unconfirmed = self.unconfirmed.saturating_add(1);
         if self.namespaces.len() < NAMESPACES && !self.namespaces.contains(blame.namespace) {
             self.namespaces.insert(Arc::clone(blame.namespace));
+        }
+    }
+
+    /// A run went well.
+    pub(super) fn answer(&mut self) {
+        let answered = core::mem::take(self);
+        if answered.confirmed > 0 {
+            let Self { confirmed, confirmed_at, began, .. } = answered;
+            *self = Self { confirmed, confirmed_at, began, ..Self::default() };
         }
     }
 

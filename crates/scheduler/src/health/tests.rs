@@ -119,13 +119,41 @@ fn confirmed_and_other_failures_count_together_where_both_count() {
 }
 
 #[test]
-fn a_run_that_went_well_in_between_begins_the_count_anew() {
+fn a_run_that_went_well_answers_what_no_probe_confirmed() {
     let mut subject = Subject::default();
-    subject.fails(Told::Confirmed, "a", 1);
-    subject.fails(Told::Confirmed, "a", 1);
+    subject.fails(Told::Alone, "a", 1);
+    subject.fails(Told::Alone, "a", 1);
     subject.health.ran(&mut subject.failures, at(2).moment, at(3).moment, true);
-    let verdict = subject.fails(Told::Confirmed, "a", 3);
+    let verdict = subject.fails(Told::Alone, "a", 3);
     assert_eq!((verdict, subject.health), (Verdict::Unchanged, Health::Well));
+}
+
+/// As where only the network is broken, and tasks without one come in between.
+#[test]
+fn runs_that_went_well_do_not_answer_what_a_probe_confirmed() {
+    let mut subject = Subject::default();
+    for second in [10, 20] {
+        assert_eq!(subject.fails(Told::Confirmed, "a", second), Verdict::Unchanged);
+        subject.health.ran(
+            &mut subject.failures,
+            at(second + 1).moment,
+            at(second + 2).moment,
+            true,
+        );
+    }
+    assert!(waits(subject.fails(Told::Confirmed, "a", 30), 30).is_some());
+}
+
+#[test]
+fn a_confirmed_failure_counts_until_none_has_followed_it_for_ten_minutes() {
+    let mut subject = Subject::default();
+    for second in [1, 602, 1203] {
+        assert_eq!(subject.fails(Told::Confirmed, "a", second), Verdict::Unchanged);
+    }
+    subject.fails(Told::Confirmed, "a", 1204);
+    let verdict = subject.fails(Told::Confirmed, "a", 1205);
+    assert_eq!(waits(verdict, 1205), Some(10));
+    assert_eq!(subject.health.trouble().map(|trouble| trouble.began), Some(at(1203).moment));
 }
 
 #[test]
