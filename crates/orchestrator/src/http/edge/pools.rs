@@ -44,6 +44,12 @@ const PARSING_TURNS: usize = 2;
 /// Requests that wait for this. Each has a connection, and a body whose memory is accounted for.
 const PARSING_PLACES: usize = 4096;
 
+/// Explanations and dry runs that the scheduler answers at the same time; the others wait, in turn.
+const SURVEY_TURNS: usize = 1;
+
+/// Requests that wait for this.
+const SURVEY_PLACES: usize = 1024;
+
 /// Everything of which one caller must not take what others need.
 pub(crate) struct Pools {
     /// For reads that wait for a job to change.
@@ -62,6 +68,8 @@ pub(crate) struct Pools {
     pub(crate) creating: Creating,
     /// For what takes long to read.
     pub(crate) parsing: Turns,
+    /// For what the scheduler looks at every node for.
+    pub(crate) surveys: Turns,
     /// Whether callers are told apart.
     tells_apart: bool,
 }
@@ -81,6 +89,7 @@ impl Pools {
         // On an open listener too, one caller leaves a core to others.
         let parsing =
             Pool { open_has_all: false, ..pool("parsing", "places for reading long bodies") };
+        let surveys = pool("survey", "places for explanations and dry runs");
         Self {
             waiting: shares(pool("waiting_read", "waiting reads"), WAITING_READS),
             streams: shares(pool("event_stream", "event streams"), EVENT_STREAMS),
@@ -90,6 +99,7 @@ impl Pools {
             changes: Pace::new(refusals),
             creating: Creating::default(),
             parsing: Turns::new(parsing, PARSING_TURNS, PARSING_PLACES, refusals),
+            surveys: Turns::new(surveys, SURVEY_TURNS, SURVEY_PLACES, refusals),
             tells_apart,
         }
     }
@@ -104,8 +114,18 @@ impl Pools {
     pub(crate) fn usage(&self, queue: &Shares) -> Vec<(&'static str, usize, usize)> {
         let of = |shares: &Shares| (shares.name(), shares.used(), shares.total());
         let (bodies, parsing) = (self.large_bodies.pieces(), self.parsing.permits());
+        let surveys = self.surveys.permits();
         let open = [&self.waiting, &self.streams, &self.log_readers, &self.downloads];
         let [waiting, streams, log_readers, downloads] = open.map(of);
-        vec![waiting, streams, log_readers, downloads, of(bodies), of(parsing), of(queue)]
+        vec![
+            waiting,
+            streams,
+            log_readers,
+            downloads,
+            of(bodies),
+            of(parsing),
+            of(surveys),
+            of(queue),
+        ]
     }
 }

@@ -4,6 +4,7 @@ mod create;
 mod describe;
 mod explain;
 mod summary;
+mod survey;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -17,6 +17,7 @@ use scheduler::plan::JobPlan;
 use scheduler::{Preview, Reasons};
 use uuid::Uuid;
 
+use super::survey;
 use crate::driver::CallError;
 use crate::http::api::{Api, Handled};
 use crate::http::edge::authenticate::Access;
@@ -248,7 +249,7 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
     let plan = JobPlan::of(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
     let count = spec.count;
-    let preview = api.handle.ask(move |scheduler| scheduler.preview(&plan, count)).await?;
+    let preview = survey::ask(api, move |scheduler| scheduler.preview(&plan, count)).await?;
     let Preview { nodes, reasons: Reasons { groups, hopeless } } = preview;
     let now = clock::now();
     let state = JobState {
