@@ -198,7 +198,8 @@ fn session(
     // A separate client: heartbeats run on their own thread and never wait for a connection.
     let own = self::client(settings, enrolment)?;
     let expired = Arc::new(Notify::new());
-    let renewal = Renewal::of(enrolment, vec![client.clone(), own.clone()], Arc::clone(&expired));
+    let renewal =
+        Renewal::for_clients(enrolment, vec![client.clone(), own.clone()], Arc::clone(&expired));
     let expired = renewal.is_some().then_some(expired);
     if let Some(renewal) = renewal {
         tasks.spawn(renewal.keep());

@@ -268,7 +268,7 @@ impl From<ExecutorError> for Failure {
     fn from(error: ExecutorError) -> Self {
         match error {
             ExecutorError::Failed(failure) => failure,
-            ExecutorError::Refused { reason, formerly } => Self::of(formerly, reason),
+            ExecutorError::Refused { reason, formerly } => Self::new(formerly, reason),
             ExecutorError::Unreachable { .. }
             | ExecutorError::Gone
             | ExecutorError::NoSuchImage { .. }

@@ -164,14 +164,14 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
         }
         Ok(plan) => {
             let namespace = plan.namespace.as_str().into();
-            (Plan::of(&plan, namespace, id, create_time, created_at), None)
+            (Plan::new(&plan, namespace, id, create_time, created_at), None)
         }
         Err(error) => {
             if !row.state.is_terminal() {
                 damaged = Some((id, end::unreadable(&error).into()));
             }
             let plan = of_damaged(job_type, priority);
-            (Plan::of(&plan, "".into(), id, create_time, created_at), None)
+            (Plan::new(&plan, "".into(), id, create_time, created_at), None)
         }
     };
     if class.is_some() && plan.job_type == JobType::Daemon {

@@ -39,7 +39,7 @@ impl Execution {
                 Verdict::of_stop(&StopReason::ExecutionTimeout, exit, &self.work)
             }
             Phase::Running { boot_id, .. } => {
-                Verdict::of_exit(exit, Outage::of(exit, *boot_id, now.boot_id), &self.work)
+                Verdict::of_exit(exit, Outage::detect(exit, *boot_id, now.boot_id), &self.work)
             }
             Phase::Stopping { reason } => Verdict::of_stop(reason, exit, &self.work),
             Phase::Accepted

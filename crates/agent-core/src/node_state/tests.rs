@@ -19,7 +19,7 @@ struct Node {
 }
 
 impl Node {
-    fn of(ledger: Contents) -> Self {
+    fn restored(ledger: Contents) -> Self {
         let capacity = Resources { cpu_millis: 4000, memory_bytes: 1 << 40, ..Resources::ZERO };
         let limits = Limits { capacity, retain: Duration::from_secs(60), retain_bytes: u64::MAX };
         let core = NodeState::restore(&ledger, limits);
@@ -28,7 +28,7 @@ impl Node {
 
     /// A core that has accepted the execution, with the acceptance acknowledged.
     fn with_one_accepted() -> Self {
-        let mut node = Self::of(Contents::default());
+        let mut node = Self::restored(Contents::default());
         node.take(Input::Change(Box::new(assignment(DesiredState::Pending))), false);
         let sequence = node.ledger.reports[0].report.sequence;
         let execution_id = execution_id(1);
@@ -47,7 +47,7 @@ impl Node {
     }
 
     fn crashed(self) -> Self {
-        Self::of(self.ledger)
+        Self::restored(self.ledger)
     }
 }
 
@@ -176,7 +176,7 @@ fn finish(node: &mut Node, number: u128, end: Collected, now: Timestamp) {
 fn results_that_could_not_be_published_stay_however_many_executions_finish() {
     let refused = crate::execution::Failure::node("no bucket 'b'");
     let publishing = Publishing::Failed(refused);
-    let mut node = Node::of(Contents::default());
+    let mut node = Node::restored(Contents::default());
     finish(&mut node, 1, Collected { publishing, ..Collected::default() }, NOW.time);
     let mut node = node.crashed();
     for number in 2..=1 + 1001 {

@@ -171,7 +171,9 @@ impl Outputs {
         match self.copies.progress(id) {
             Some(CopyProgress::Whole) => OutputLocation::Disk,
             // It ended soon: nothing was copied.
-            _ if !self.dirs.of(id).output_index().exists() => OutputLocation::Ended(engine),
+            _ if !self.dirs.for_execution(id).output_index().exists() => {
+                OutputLocation::Ended(engine)
+            }
             _ => OutputLocation::Completing,
         }
     }
@@ -336,7 +338,7 @@ impl Reading {
         &mut self,
         stored: Option<Stored>,
     ) -> io::Result<Option<(kept::Reader, Cut)>> {
-        let dir = self.outputs.dirs.of(self.wanted.id);
+        let dir = self.outputs.dirs.for_execution(self.wanted.id);
         if let (None, Begin::At(position)) = (self.position, self.wanted.begin) {
             self.begin(position).await;
         }
@@ -379,7 +381,7 @@ impl Reading {
             self.begin(position).await;
         }
         if let (Some(chunk), Some(position)) = (rest, &mut self.position) {
-            *position.of_mut(chunk.stream) += chunk.bytes.len() as u64;
+            *position.offset_mut(chunk.stream) += chunk.bytes.len() as u64;
             self.out.send(Ok(Output::Chunk(chunk))).await;
         }
     }

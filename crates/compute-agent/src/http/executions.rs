@@ -46,7 +46,7 @@ pub(super) async fn list(
     query: Query,
 ) -> Result<Json<ListLocalExecutions>, Failure> {
     let wanted = PageQuery::read(&query)?;
-    Ok(Json(wanted.of(shared.mailbox.list().await?)))
+    Ok(Json(wanted.apply(shared.mailbox.list().await?)))
 }
 
 /// One execution of this node

@@ -59,7 +59,7 @@ impl Steps {
     ) -> Result<(), ExecutorError> {
         failpoint::handle("prepare", &step.work.job_name);
         let executor = self.executor(&step.work)?;
-        let dir = self.files.dirs.of(step.id);
+        let dir = self.files.dirs.for_execution(step.id);
         let mut wanted = step.work.task.input_sources.clone();
         let inputs_count = wanted.len();
         wanted.extend(executor.modules(&step.work));
@@ -259,7 +259,7 @@ impl Steps {
             if step.work.task.input_sources.is_empty() && modules.is_empty() {
                 return;
             }
-            remove_inputs(steps.files.dirs.of(step.id), step.id).await;
+            remove_inputs(steps.files.dirs.for_execution(step.id), step.id).await;
         });
     }
 

@@ -140,7 +140,7 @@ impl Probes {
             }
             Outcome::Works if is_about_the_task => {
                 info!(reason, "a task is refused, and its twin runs");
-                Failure::of(FailureCause::Refused, refusal(work, &reason))
+                Failure::new(FailureCause::Refused, refusal(work, &reason))
             }
             Outcome::Works => Failure::node(reason),
             Outcome::Unknown(why) => {

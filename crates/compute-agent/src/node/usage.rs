@@ -189,7 +189,7 @@ impl Meters {
     /// What an earlier agent has written. Most tasks have no such file, and a thread to read it
     /// would cost more than the shortest of them.
     async fn kept(&self, id: ExecutionId) -> Option<Kept> {
-        let dir = self.dirs.of(id);
+        let dir = self.dirs.for_execution(id);
         if !dir.usage().exists() {
             return None;
         }
@@ -298,7 +298,7 @@ impl Meters {
             metered.kept()
         });
         let Some(kept) = kept else { return };
-        let dir = self.dirs.of(id);
+        let dir = self.dirs.for_execution(id);
         let written = tokio::task::spawn_blocking(move || write(&dir, &kept)).await;
         if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             // It is needed only if this process ends before the task does.

@@ -304,7 +304,7 @@ impl Executor for Docker {
     }
 
     fn remark(&self, id: ExecutionId) -> Option<String> {
-        self.remarks.of(id)
+        self.remarks.get(id)
     }
 
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>> {

@@ -247,7 +247,7 @@ impl Taken {
 // === impl Lookups ===
 
 impl Lookups {
-    pub fn of<C, T>(inputs: &[Envelope<C, T>]) -> Self {
+    pub fn for_inputs<C, T>(inputs: &[Envelope<C, T>]) -> Self {
         let mut lookups = Self::default();
         for envelope in inputs {
             match &envelope.request {

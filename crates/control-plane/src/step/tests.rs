@@ -160,7 +160,7 @@ impl World {
         let arrived = self.stamp().now();
         let envelope = |request| enveloped(arrived, request);
         let inputs: Vec<_> = requests.into_iter().map(envelope).collect();
-        let known = Lookups::of(&inputs).ask(&mut self.store, self.now).ok();
+        let known = Lookups::for_inputs(&inputs).ask(&mut self.store, self.now).ok();
         let actions = self.step.on(Event::Inputs { inputs, known }, self.stamp());
         self.perform(actions);
     }

@@ -57,7 +57,8 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 ///
 /// If the path has another number of parameters.
 pub fn parameters<const N: usize>(parts: &Parts) -> Option<[String; N]> {
-    let context = RequestContext::of(&parts.extensions).expect("the request was found by its path");
+    let context = RequestContext::from_extensions(&parts.extensions)
+        .expect("the request was found by its path");
     let segments = context.pattern.split('/').zip(parts.uri.path().split('/'));
     let mut values = segments.filter(|(name, _)| name.starts_with('{')).map(|(_, value)| value);
     let mut decoded = [const { String::new() }; N];
@@ -125,7 +126,7 @@ impl<'a, S: Clone, A> Found<'a, S, A> {
             return response;
         };
         let is_head = *request.method() == Method::HEAD;
-        RequestContext::of_mut(request.extensions_mut()).pattern = self.route.pattern;
+        RequestContext::from_extensions_mut(request.extensions_mut()).pattern = self.route.pattern;
         let mut response = answer(request, self.routes.state.clone()).await;
         if is_head {
             let body = std::mem::take(response.body_mut());

@@ -135,8 +135,8 @@ async fn talk<S, A, F>(
         .serve_connection(
             TokioIo::new(stream),
             service_fn(move |mut request: Request<Incoming>| {
-                let flaw = Flaw::of(&request);
-                let context = RequestContext::of_mut(request.extensions_mut());
+                let flaw = Flaw::find_in(&request);
+                let context = RequestContext::from_extensions_mut(request.extensions_mut());
                 (context.peer, context.certificate) = (Some(peer), certificate.clone());
                 context.flaw = flaw;
                 let (request, rest) = unread::follow(request);

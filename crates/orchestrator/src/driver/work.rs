@@ -146,7 +146,7 @@ impl Work {
     }
 
     fn look_up(&mut self, waiting: &[Envelope<Caller, Reading>], now: Stamp) -> Option<Known> {
-        let known = Lookups::of(waiting).ask(self.store.as_mut(), now.moment);
+        let known = Lookups::for_inputs(waiting).ask(self.store.as_mut(), now.moment);
         known
             .inspect_err(|error| {
                 let error: &dyn std::error::Error = error;

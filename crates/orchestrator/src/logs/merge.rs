@@ -117,7 +117,7 @@ enum Due {
 
 impl Which {
     /// All executions of a job. Text output of a job with one slot needs no labels.
-    pub(crate) fn of(job: JobId, spec: &JobSpec) -> Self {
+    pub(crate) fn for_job(job: JobId, spec: &JobSpec) -> Self {
         match spec.job_type {
             JobType::Batch | JobType::Service if spec.count <= 1 => Self::InTurn(job),
             JobType::Batch | JobType::Service | JobType::Ops | JobType::Daemon => {

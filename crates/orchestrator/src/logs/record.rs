@@ -39,7 +39,7 @@ pub(super) fn left_behind(
         if options.stream.is_some_and(|wanted| wanted != kept.stream) {
             continue;
         }
-        let got = position.map_or(0, |position| position.of(kept.stream));
+        let got = position.map_or(0, |position| position.offset(kept.stream));
         let (before, gap, after) = kept.after(got);
         parts.extend(before.map(Part::Bytes));
         parts.extend(gap.map(|missing| Part::Gap(kept.stream, missing, kept.tail_bytes())));

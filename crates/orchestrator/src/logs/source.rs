@@ -237,8 +237,8 @@ impl Source {
         let LogOutput { stream, time, data } = output;
         let bytes = data.into_bytes().ok_or("its node sent an invalid frame")?;
         let position = self.position.as_mut().ok_or("its node did not say where it begins")?;
-        let offset = position.of(stream);
-        *position.of_mut(stream) += bytes.len() as u64;
+        let offset = position.offset(stream);
+        *position.offset_mut(stream) += bytes.len() as u64;
         Ok(Piece { stream, time, offset, bytes })
     }
 

@@ -20,7 +20,7 @@ fn token(namespaces: &[&str], id: &str) -> Owner {
 fn caller(role: Role, namespaces: &[&str], id: &str) -> Owner {
     let names = namespaces.iter().map(|name| (*name).to_owned()).collect();
     let who = Who::Token { id: id.to_owned(), name: "it".to_owned(), session: None };
-    Owner::of(&Caller { who, role, namespaces: Namespaces::Only(names) })
+    Owner::for_caller(&Caller { who, role, namespaces: Namespaces::Only(names) })
 }
 
 fn shares(pool: Pool, total: usize) -> Shares {
@@ -86,7 +86,9 @@ fn there_is_always_something_for_the_next_namespace() {
         let ops = [caller(Role::Operator, &[], "o"), caller(Role::Admin, &[], "a")];
         let got: usize = fill(&shares, &ops, &mut kept).iter().sum();
         assert!(got >= 512 / RESERVED_PART / 2, "{got}");
-        let node = Owner::of(&Caller::node(api_types::NodeId::from_uuid(uuid::Uuid::from_u128(1))));
+        let node = Owner::for_caller(&Caller::node(api_types::NodeId::from_uuid(
+            uuid::Uuid::from_u128(1),
+        )));
         assert!(!pool.serves_nodes || shares.take(&node, 16).is_ok());
         assert!(shares.used() <= shares.total());
         drop(kept);

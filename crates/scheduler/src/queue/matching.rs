@@ -76,7 +76,7 @@ impl Queue {
 
     /// The nodes of a pool that take work, emptier ones first.
     pub(crate) fn nodes_of(&self, id: PoolId) -> impl Iterator<Item = NodeId> {
-        self.nodes.of(&self.pool(id).members)
+        self.nodes.emptiest_first(&self.pool(id).members)
     }
 
     /// The load under which the node waits for work.

@@ -101,7 +101,7 @@ impl Nodes {
     }
 
     /// The members of the set that take work, emptier ones first.
-    pub(crate) fn of(&self, members: &Members) -> impl Iterator<Item = NodeId> {
+    pub(crate) fn emptiest_first(&self, members: &Members) -> impl Iterator<Item = NodeId> {
         let is_sparse = members.count * SPARSE < self.order.len();
         let listed = |place: usize| {
             let Listing { id, load } = self.places[place].as_ref()?;

@@ -29,7 +29,7 @@ impl State {
         let nodes = node::places(&self.nodes);
         let class = self.queue.enter(plan.demand.clone(), &plan.namespace, nodes);
         let namespace = Arc::clone(&self.queue.class(class).namespace);
-        (Plan::of(&plan, namespace, id, create_time, created), class)
+        (Plan::new(&plan, namespace, id, create_time, created), class)
     }
 
     /// Records a job-level event; the state may be unchanged.

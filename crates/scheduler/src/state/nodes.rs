@@ -70,7 +70,7 @@ impl State {
     /// Appends what has changed since the last event of the node.
     pub(crate) fn note_node(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        let (before, after) = (node.row.history.standing, Standing::of(node));
+        let (before, after) = (node.row.history.standing, Standing::from_node(node));
         if before == after {
             return;
         }

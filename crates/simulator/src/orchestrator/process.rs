@@ -163,7 +163,8 @@ impl Process {
             if !first.is_empty() {
                 let inputs: Vec<_> =
                     first.into_iter().map(|r| envelope(r, stamp, around.sabotage)).collect();
-                let known = Lookups::of(&inputs).ask(&mut around.disk.store, stamp.moment).ok();
+                let known =
+                    Lookups::for_inputs(&inputs).ask(&mut around.disk.store, stamp.moment).ok();
                 after = self.on(Event::Inputs { inputs, known }, stamp, around, plan, outgoing);
             }
         }

@@ -340,7 +340,7 @@ impl World {
             Step::Deadline => Some(Event::TimedOut),
             Step::Collect if fails && machine.work(id).is_some_and(publishes) => {
                 self.summary.unpublished += 1;
-                let refused = Failure::of(FailureCause::Publish, REFUSED);
+                let refused = Failure::new(FailureCause::Publish, REFUSED);
                 let publishing = Publishing::Failed(refused);
                 Some(Event::Collected(Box::new(Collected { publishing, ..Collected::default() })))
             }

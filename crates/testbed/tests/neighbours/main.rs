@@ -184,11 +184,11 @@ async fn two_hostile_namespaces_take_nothing_from_a_good_one() {
     let spec = ClusterSpec::new().protected().agent(agent()).agent(agent());
     let Some(cluster) = spec.start().await else { return };
     let image = cluster.image.clone();
-    let good = Tenant::of(&cluster, "good", 1).await.remove(0);
+    let good = Tenant::create(&cluster, "good", 1).await.remove(0);
     let counts = Arc::new(Counts::default());
     let mut attackers = Vec::new();
     for namespace in ["bad", "worse"] {
-        let tenants = Tenant::of(&cluster, namespace, TOKENS).await;
+        let tenants = Tenant::create(&cluster, namespace, TOKENS).await;
         attackers.push(Arc::new(Attacker::prepare(tenants, &image, &counts).await));
     }
 

@@ -25,7 +25,11 @@ pub(crate) struct Tenant {
 
 impl Tenant {
     /// Creates a namespace; returns that many callers, each with a token of its own.
-    pub(crate) async fn of(cluster: &Cluster, namespace: &'static str, count: usize) -> Vec<Self> {
+    pub(crate) async fn create(
+        cluster: &Cluster,
+        namespace: &'static str,
+        count: usize,
+    ) -> Vec<Self> {
         let admin = cluster.client();
         admin.put_namespace(namespace, &PutNamespace::default()).await.expect("a namespace");
         let ca = cluster.orchestrator.data_dir().join("ca.crt");

@@ -65,7 +65,7 @@ impl Fetcher {
     /// None where no program is set: then the agent itself fetches, as in tests of the sources.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let program = settings.program.clone()?;
-        Some(Self { program, settings: order::FetchSettings::of(settings) })
+        Some(Self { program, settings: order::FetchSettings::from_settings(settings) })
     }
 
     /// Whether an input needs a process: it comes from elsewhere, or is an archive.

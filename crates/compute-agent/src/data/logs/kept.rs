@@ -94,7 +94,7 @@ impl Reader {
         if record.bytes > take {
             self.rest = Some(Record { bytes: record.bytes - take, ..record });
         }
-        let position = self.position.of(record.stream);
+        let position = self.position.offset(record.stream);
         let (file, path) = match record.stream {
             LogStream::Stdout => (&mut self.stdout, self.dir.stdout()),
             LogStream::Stderr => (&mut self.stderr, self.dir.stderr()),
@@ -109,7 +109,7 @@ impl Reader {
         };
         let mut bytes = vec![0; take];
         file.read_exact(&mut bytes).await?;
-        *self.position.of_mut(record.stream) += take as u64;
+        *self.position.offset_mut(record.stream) += take as u64;
         let Record { time, stream, .. } = record;
         Ok(Some(OutputChunk { stream, time, bytes: Bytes::from(bytes) }))
     }

@@ -65,7 +65,7 @@ impl LastLines {
         {
             self.kept_lines -= lines;
             self.kept_bytes -= bytes(&chunk);
-            *self.position.of_mut(chunk.stream) += chunk.bytes.len() as u64;
+            *self.position.offset_mut(chunk.stream) += chunk.bytes.len() as u64;
         }
         if self.kept_bytes > MAX_BYTES {
             self.is_too_long = true;
@@ -83,7 +83,7 @@ impl LastLines {
             return Ok((self.position, Vec::new()));
         };
         let rest = chunk.bytes.split_off(before.count_until(&chunk, skipped));
-        *self.position.of_mut(chunk.stream) += chunk.bytes.len() as u64;
+        *self.position.offset_mut(chunk.stream) += chunk.bytes.len() as u64;
         let first = OutputChunk { bytes: rest, ..chunk };
         let others = self.kept.into_iter().map(|kept| kept.chunk);
         Ok((self.position, std::iter::once(first).chain(others).collect()))

@@ -44,7 +44,7 @@ impl Steps {
 
     async fn collect_whole(&self, step: &Step, exit_code: i32) -> Result<Collected, ExecutorError> {
         let executor = self.executor(&step.work)?;
-        let dir = self.files.dirs.of(step.id);
+        let dir = self.files.dirs.for_execution(step.id);
         let grantor = Grantor::Orchestrator(self.files.secrets.handover().clone());
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let mut refusals = 0;

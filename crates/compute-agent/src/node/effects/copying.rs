@@ -26,7 +26,7 @@ pub(super) async fn copy(
         return;
     }
     let limit = room::limit(steps, step).await;
-    let dir = steps.files.dirs.of(step.id);
+    let dir = steps.files.dirs.for_execution(step.id);
     let source = Source { id: step.id, executor, dir: &dir, disk: &steps.files.disk, ended };
     if let Some(failure) = copy.run(&source, limit).await {
         // Fails only if the task is made to end for another reason.

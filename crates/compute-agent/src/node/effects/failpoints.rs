@@ -6,11 +6,11 @@ use failpoint::Places;
 use crate::data::results::collect::intake::CollectError;
 use crate::runtime::ExecutorError;
 
-pub(super) const CREATE: Places<ExecutorError> = of("docker.create", "docker.created");
-pub(super) const START: Places<ExecutorError> = of("docker.start", "docker.started");
-pub(super) const WAIT: Places<ExecutorError> = of("docker.wait", "docker.waited");
-pub(super) const STOP: Places<ExecutorError> = of("docker.stop", "docker.stopped");
-pub(super) const REMOVE: Places<ExecutorError> = of("docker.remove", "docker.removed");
+pub(super) const CREATE: Places<ExecutorError> = points("docker.create", "docker.created");
+pub(super) const START: Places<ExecutorError> = points("docker.start", "docker.started");
+pub(super) const WAIT: Places<ExecutorError> = points("docker.wait", "docker.waited");
+pub(super) const STOP: Places<ExecutorError> = points("docker.stop", "docker.stopped");
+pub(super) const REMOVE: Places<ExecutorError> = points("docker.remove", "docker.removed");
 pub(super) const COLLECT: Places<CollectError> = Places {
     before: "collect.before",
     after: "collect.after",
@@ -18,7 +18,7 @@ pub(super) const COLLECT: Places<CollectError> = Places {
     lost: || lost().into(),
 };
 
-const fn of(before: &'static str, after: &'static str) -> Places<ExecutorError> {
+const fn points(before: &'static str, after: &'static str) -> Places<ExecutorError> {
     Places { before, after, refused, lost }
 }
 

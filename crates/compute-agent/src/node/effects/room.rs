@@ -25,7 +25,7 @@ pub(super) async fn limit(steps: &Steps, step: &Step) -> OutputLimit {
     let disk_bytes = step.work.resources.disk;
     let mut inputs_bytes = 0;
     if disk_bytes > 0 {
-        let dir = steps.files.dirs.of(step.id);
+        let dir = steps.files.dirs.for_execution(step.id);
         let measured = tokio::task::spawn_blocking(move || dir.inputs_bytes()).await;
         match measured.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(bytes) => inputs_bytes = bytes,

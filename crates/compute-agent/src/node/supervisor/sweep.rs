@@ -77,7 +77,7 @@ async fn directories(steps: &Arc<Steps>, mailbox: &Mailbox) {
     let (known, forgotten) = listed.into_iter().partition(|id| held.contains(id));
     forget(steps, forgotten);
     for id in mailbox.leftovers(known).await.unwrap_or_default() {
-        remove_inputs(steps.files.dirs.of(id), id).await;
+        remove_inputs(steps.files.dirs.for_execution(id), id).await;
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn forget(steps: &Arc<Steps>, ids: Vec<ExecutionId>) {
         let removed = tokio::task::spawn_blocking(move || {
             let Files { dirs, secrets, .. } = &of_blocking.files;
             for id in ids {
-                if let Err(error) = dirs.of(id).remove() {
+                if let Err(error) = dirs.for_execution(id).remove() {
                     warn!(execution = %id, %error, "cannot remove a directory");
                 }
                 secrets.forget_blocking(id);

@@ -167,7 +167,7 @@ impl Images {
         reports: &ProgressReports,
     ) -> Result<Facts, ExecutorError> {
         let (image, policy) = (wanted.image, self.policy(wanted.pull_policy));
-        let access = Access::of(wanted.namespace, wanted.credential);
+        let access = Access::from_credential(wanted.namespace, wanted.credential);
         if policy != PullPolicy::Always {
             match self.presence(client, image, &access).await? {
                 Presence::Usable(Present { id, facts }) => {
@@ -370,7 +370,7 @@ async fn ids(client: &Engine) -> Option<HashSet<String>> {
 async fn present(client: &Engine, image: &ImageReference) -> Result<Option<Found>, ExecutorError> {
     match client.inspect_image(image).await {
         Ok(found) => Ok(Some(Found {
-            image: Present { facts: Facts::of(&found), id: found.id.unwrap_or_default() },
+            image: Present { facts: Facts::from_inspect(&found), id: found.id.unwrap_or_default() },
             size_bytes: found.size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
             names: found.repo_tags.unwrap_or_default(),
             is_from_registry: found.repo_digests.is_some_and(|digests| !digests.is_empty()),

@@ -40,7 +40,7 @@ impl Docker {
         let params =
             params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
         let image = image_of(&params)?;
-        let credential = run.granted.of(&run.work.task.engine.params);
+        let credential = run.granted.named_in(&run.work.task.engine.params);
         let credential = credential.map_err(ExecutorError::Failed)?;
         let (pull_policy, namespace) = (params.pull_policy, run.work.namespace.as_str());
         let wanted = Wanted { image: &image, pull_policy, namespace, credential };

@@ -72,7 +72,7 @@ pub(super) async fn written_bytes(
     let options = InspectContainerOptions { size: true };
     let container = client.inspect_container(&name, Some(options)).await;
     let container = container.map_err(error::of_container)?;
-    let volumes = volumes::of(&container);
+    let volumes = volumes::mounted_in(&container);
     let volumes_bytes = match volumes.is_empty() {
         true => 0,
         false => volumes::written_bytes(&client, &volumes).await?,

@@ -44,18 +44,18 @@ pub(super) fn text(health: &Health) -> Option<String> {
         Health::Recovered { at, length } => {
             let nothing =
                 Trouble { began: *at, since: Timestamp::ZERO, reason: "".into(), accuser: None };
-            Stored { recovered: Some(at.0), ..Stored::of(&nothing, *length) }
+            Stored { recovered: Some(at.0), ..Stored::new(&nothing, *length) }
         }
         Health::BackingOff { until, length, trouble } => {
-            Stored { until: Some(until.0), ..Stored::of(trouble, *length) }
+            Stored { until: Some(until.0), ..Stored::new(trouble, *length) }
         }
         Health::Asked { probe, until, length, trouble } => {
             let asked = Asked { probe: *probe, until: until.0 };
-            Stored { asked: Some(asked), ..Stored::of(trouble, *length) }
+            Stored { asked: Some(asked), ..Stored::new(trouble, *length) }
         }
         // Which namespace the next probe avoids is forgotten at a restart.
         Health::Probing { probe, avoids: _, length, trouble } => {
-            Stored { probe: *probe, ..Stored::of(trouble, *length) }
+            Stored { probe: *probe, ..Stored::new(trouble, *length) }
         }
     };
     serde_json::to_string(&stored).ok()
@@ -85,7 +85,7 @@ pub(super) fn read(text: Option<String>) -> Result<Health, StoreError> {
 // === impl Stored ===
 
 impl Stored {
-    fn of(trouble: &Trouble, length: Duration) -> Self {
+    fn new(trouble: &Trouble, length: Duration) -> Self {
         Self {
             until: None,
             probe: None,

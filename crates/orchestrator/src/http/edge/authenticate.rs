@@ -76,13 +76,13 @@ pub(in crate::http) async fn check(
     mut request: Request<Body>,
 ) -> Response {
     let Rule { operation, needs } = found.about().rules.rule(request.method());
-    let asked = Arc::new(Asked::of(api, &request, operation));
+    let asked = Arc::new(Asked::new(api, &request, operation));
     if needs == Needs::Nothing {
         request.extensions_mut().insert(Arc::clone(&asked));
     }
     if needs != Needs::Nothing
-        && let Some(shown) =
-            RequestContext::of(request.extensions()).and_then(|it| it.certificate.clone())
+        && let Some(shown) = RequestContext::from_extensions(request.extensions())
+            .and_then(|it| it.certificate.clone())
     {
         let checked = nodes::check(api, found, needs, &shown, asked, request);
         return Box::pin(checked).await;

@@ -156,7 +156,7 @@ impl JsonBody {
 fn owner(parts: &Parts, api: &Api) -> Owner {
     match parts.extensions.get::<Access>() {
         Some(access) => api.pools.owner(access.caller()),
-        None => Owner::unknown(Peer::of(&parts.extensions).0),
+        None => Owner::unknown(Peer::from_extensions(&parts.extensions).0),
     }
 }
 

@@ -96,7 +96,7 @@ impl Pools {
 
     /// Whom the permits of a caller are charged to.
     pub(crate) fn owner(&self, caller: &Caller) -> Owner {
-        if self.tells_apart { Owner::of(caller) } else { Owner::everyone() }
+        if self.tells_apart { Owner::for_caller(caller) } else { Owner::everyone() }
     }
 
     /// The name of each pool, what is in use of it, and the whole; with `queue`, which belongs to the

@@ -206,7 +206,7 @@ fn joined_before(
     let of_key = format!(" {key}");
     api.view.records().of_kind(RecordKind::NodeIdentity).into_iter().find_map(|record| {
         let node = record.key.key.strip_suffix(&of_key)?.parse().ok()?;
-        let identity = StoredIdentity::of(&record).filter(|it| it.token_id == token_id)?;
+        let identity = StoredIdentity::from_record(&record).filter(|it| it.token_id == token_id)?;
         Some((node, record, identity))
     })
 }

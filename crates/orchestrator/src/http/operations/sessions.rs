@@ -90,7 +90,8 @@ async fn sign_in(
 /// Removes the oldest sessions of a token to make room for another.
 fn surplus(records: &Published, token_id: &str) -> Vec<RecordWrite> {
     let sessions = records.of_kind(RecordKind::Session).into_iter().filter_map(|record| {
-        let session = StoredSession::of(&record).filter(|session| session.token_id == token_id)?;
+        let session =
+            StoredSession::from_record(&record).filter(|session| session.token_id == token_id)?;
         Some((session.expire_time, record.key))
     });
     let mut sessions: Vec<_> = sessions.collect();
@@ -132,7 +133,11 @@ async fn sign_out(State(api): State<Arc<Api>>, access: Access, _: Query) -> Hand
     if let Who::Token { session: Some(session), id, .. } = &access.caller().who {
         let mut ends = vec![RecordKind::Session.key(session)];
         let token = api.view.records().get(&StoredToken::key(id));
-        if token.as_ref().and_then(StoredToken::of).is_some_and(|token| token.hash.is_empty()) {
+        if token
+            .as_ref()
+            .and_then(StoredToken::from_record)
+            .is_some_and(|token| token.hash.is_empty())
+        {
             ends.push(StoredToken::key(id));
         }
         let writes = ends.into_iter().map(RecordWrite::removal).collect();

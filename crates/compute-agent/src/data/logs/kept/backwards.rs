@@ -116,7 +116,7 @@ impl<'f> Backwards<'f> {
         is_wanted: impl Fn(LogStream) -> bool,
     ) -> io::Result<Place> {
         let is_after = |place: &Place, stream| {
-            is_wanted(stream) && place.position.of(stream) > position.of(stream)
+            is_wanted(stream) && place.position.offset(stream) > position.offset(stream)
         };
         while is_after(&self.place, LogStream::Stdout) || is_after(&self.place, LogStream::Stderr) {
             if self.previous()?.is_none() {
@@ -139,7 +139,7 @@ impl<'f> Backwards<'f> {
             if !is_wanted(stream) {
                 continue;
             }
-            let begin = self.place.position.of(stream);
+            let begin = self.place.position.offset(stream);
             let block = match stream {
                 LogStream::Stdout => &mut self.stdout,
                 LogStream::Stderr => &mut self.stderr,
@@ -155,7 +155,7 @@ impl<'f> Backwards<'f> {
                     self.place.record += 1;
                     self.place.rest = Some(Record { bytes: bytes - skipped, ..record });
                 }
-                *self.place.position.of_mut(stream) = at;
+                *self.place.position.offset_mut(stream) = at;
                 break;
             }
         }
@@ -173,7 +173,7 @@ impl<'f> Backwards<'f> {
             self.records = records.iter().map(Record::decode).collect::<io::Result<_>>()?;
         }
         let Some(record) = self.records.pop() else { return Ok(None) };
-        let position = self.place.position.of_mut(record.stream);
+        let position = self.place.position.offset_mut(record.stream);
         *position = position.checked_sub(record.bytes as u64).ok_or_else(missing)?;
         self.place.record -= 1;
         Ok(Some(record))

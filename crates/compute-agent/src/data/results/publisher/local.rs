@@ -145,7 +145,7 @@ impl PublishedDir {
             )));
         }
         std::fs::create_dir_all(&self.root)?;
-        let path = self.of(id);
+        let path = self.archive_path(id);
         let age = SystemTime::UNIX_EPOCH;
         let newest = Item { owner: namespace.to_owned(), age, bytes: size_bytes };
         // One publication at a time: two that each find room may not both have it.
@@ -221,13 +221,13 @@ impl PublishedDir {
     }
 
     /// Where the archive of an execution is, if it has one.
-    pub(crate) fn of(&self, id: ExecutionId) -> PathBuf {
+    pub(crate) fn archive_path(&self, id: ExecutionId) -> PathBuf {
         self.root.join(format!("{id}{EXTENSION}"))
     }
 
     /// The archive of this name, if the name is valid.
     pub(crate) fn named(&self, name: &str) -> Option<PathBuf> {
-        Some(self.of(name.strip_suffix(EXTENSION)?.parse().ok()?))
+        Some(self.archive_path(name.strip_suffix(EXTENSION)?.parse().ok()?))
     }
 
     /// Removes the archives published longer ago than this, and returns how many.
@@ -323,8 +323,9 @@ mod tests {
         }
 
         fn kept(&self) -> Vec<u128> {
-            let is_there =
-                |number: &u128| self.published.of(crate::testing::execution_id(*number)).exists();
+            let is_there = |number: &u128| {
+                self.published.archive_path(crate::testing::execution_id(*number)).exists()
+            };
             (1..=9).filter(is_there).collect()
         }
     }
@@ -374,7 +375,7 @@ mod tests {
         for number in [1, 2] {
             shelf.take_in(number, "?", 10).unwrap();
             std::fs::remove_file(owner_file(
-                &shelf.published.of(crate::testing::execution_id(number)),
+                &shelf.published.archive_path(crate::testing::execution_id(number)),
             ))
             .unwrap();
         }

@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn placeholders_are_filled_in() {
         let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(execution_id(2));
+        let dir = DataDir::open(root.path()).unwrap().executions().for_execution(execution_id(2));
         let work = plain_work();
         let run = Publication {
             id: execution_id(2),

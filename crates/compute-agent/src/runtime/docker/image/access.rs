@@ -39,7 +39,7 @@ pub(super) struct PrivatePulls {
 // === impl Access ===
 
 impl Access {
-    pub(super) fn of(namespace: &str, credential: Option<&CredentialValue>) -> Self {
+    pub(super) fn from_credential(namespace: &str, credential: Option<&CredentialValue>) -> Self {
         let Some(value) = credential else { return Self::Node };
         // A namespace may have a '/', a name has none.
         let text = format!("{namespace}/{}/{}", value.name, value.version);
@@ -152,10 +152,11 @@ mod tests {
 
     #[test]
     fn an_image_is_for_those_whom_its_registry_gave_it_to() {
-        let of = |namespace, version| Access::of(namespace, Some(&credential(version)));
+        let of =
+            |namespace, version| Access::from_credential(namespace, Some(&credential(version)));
         let allowed = of("a", 1).adds_to(None);
         assert!(of("a", 1).is_among(allowed.as_ref()));
-        for other in [of("b", 1), of("a", 2), Access::of("a", None)] {
+        for other in [of("b", 1), of("a", 2), Access::from_credential("a", None)] {
             assert!(!other.is_among(allowed.as_ref()), "{other:?}");
         }
         let both = of("b", 1).adds_to(Some(allowed));

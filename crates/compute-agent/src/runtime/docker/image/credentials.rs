@@ -59,7 +59,7 @@ impl Credentials {
         }
     }
 
-    pub(super) async fn of(&self, registry: &str) -> Known {
+    pub(super) async fn for_registry(&self, registry: &str) -> Known {
         let found = match self.settings.get(registry) {
             Some(credentials) => of_settings(credentials).await.map(Some),
             None => self.config_file.login(registry).await,
@@ -169,13 +169,13 @@ mod tests {
             ..DockerSettings::default()
         };
         let credentials = Credentials::new(&settings);
-        let trouble = credentials.of("host:5000").await.trouble.unwrap();
+        let trouble = credentials.for_registry("host:5000").await.trouble.unwrap();
         assert!(trouble.contains(&file.display().to_string()), "{trouble}");
         for secret in ["one", "two"] {
             std::fs::write(&file, format!("{secret}\n")).unwrap();
-            assert_eq!(credentials.of("host:5000").await.login, Some(password(secret)));
+            assert_eq!(credentials.for_registry("host:5000").await.login, Some(password(secret)));
         }
-        let other = credentials.of("host:5001").await;
+        let other = credentials.for_registry("host:5001").await;
         assert!(other.login.is_none() && other.trouble.is_none(), "{other:?}");
     }
 }

@@ -86,7 +86,7 @@ pub(super) async fn pull(
     loop {
         // For each attempt: a password may have changed in the meantime.
         let known = match &signs {
-            Signs::AsNode(credentials) => credentials.of(registry).await,
+            Signs::AsNode(credentials) => credentials.for_registry(registry).await,
             Signs::As(known) => known.clone(),
         };
         let checked = registries.check_sign_in(&image, &known).await;
@@ -127,7 +127,7 @@ async fn once(
 ) -> Result<(), Broken> {
     let refused = |said: &str| {
         let said = known.login.as_ref().map_or_else(|| said.to_owned(), |login| login.hide(said));
-        Broken::AttemptError(Problem::of(&said).attempt_error(
+        Broken::AttemptError(Problem::classify(&said).attempt_error(
             image.as_str(),
             registry,
             &said,

@@ -48,7 +48,7 @@ const WORDS: [(&str, Problem); 23] = [
 // === impl Problem ===
 
 impl Problem {
-    pub(super) fn of(message: &str) -> Self {
+    pub(super) fn classify(message: &str) -> Self {
         let message = message.to_ascii_lowercase();
         WORDS
             .iter()
@@ -158,7 +158,7 @@ mod tests {
             ),
             ("filesystem layer verification failed for digest sha256:00", Problem::Other),
         ] {
-            assert_eq!(Problem::of(said), wanted, "{said}");
+            assert_eq!(Problem::classify(said), wanted, "{said}");
         }
     }
 

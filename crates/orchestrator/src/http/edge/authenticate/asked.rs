@@ -30,8 +30,8 @@ pub(in crate::http) struct Asked {
 // === impl Asked ===
 
 impl Asked {
-    pub(super) fn of(api: &Api, request: &Request<Body>, operation: &'static str) -> Self {
-        let context = RequestContext::of(request.extensions());
+    pub(super) fn new(api: &Api, request: &Request<Body>, operation: &'static str) -> Self {
+        let context = RequestContext::from_extensions(request.extensions());
         Self {
             operation,
             uri: request.uri().clone(),

@@ -245,7 +245,7 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
             return Err(CallError::Refused(Refusal::JobExists(id)).into());
         }
     }
-    let plan = JobPlan::of(&spec)
+    let plan = JobPlan::from_spec(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
     let count = spec.count;
     let preview = api.handle.ask(move |scheduler| scheduler.preview(&plan, count)).await?;
