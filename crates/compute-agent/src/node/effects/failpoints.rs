@@ -1,4 +1,4 @@
-//! The failpoints of the steps: the response that a failing engine would have given.
+//! The failpoints of the effects: the response that a failing engine would have given.
 
 use agent_core::execution::Failure;
 use failpoint::Places;
