@@ -19,10 +19,10 @@
 //! whose outcome is unknown nor be interrupted in it by the loss of the store.
 
 mod arrivals;
+mod commit_builder;
 mod committing;
 mod event;
 mod gate;
-mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,13 +32,13 @@ use scheduler::input::Input;
 use scheduler::time::Moment;
 
 use self::arrivals::Arrivals;
+use self::commit_builder::CommitBuilder;
 pub use self::event::{
     Action, Envelope, Event, Failure, Held, IdempotencyKey, Lookups, NotCreated, Origin, Reason,
     Refused, Reply, Request, Submission, TakeError, Taken,
 };
 use self::gate::Gate;
 pub use self::gate::{Release, Trust};
-use self::turn::Turn;
 use crate::audit::Chains;
 use crate::batch::{Batch, Content, NumberedCommit};
 use crate::clock::Stamp;
@@ -262,19 +262,19 @@ impl<C> Step<C> {
         now: Stamp,
     ) -> Vec<Action<C>> {
         let number = serving.last_commit + 1;
-        let mut turn = Turn::new(known, number);
+        let mut builder = CommitBuilder::new(known, number);
         let Serving { scheduler, records, .. } = serving.as_mut();
         // Nothing is decided before the heartbeats that arrived until now: neither whose lease has
         // ended nor who gets work.
-        self.heard.hand_over(&mut turn, scheduler, now.now());
+        self.heard.hand_over(&mut builder, scheduler, now.now());
         for envelope in inputs {
-            turn.take(scheduler, records, envelope, now.moment);
+            builder.take(scheduler, records, envelope, now.moment);
         }
         if serving.wake <= now.moment {
-            turn.handle(&mut serving.scheduler, now.now(), Input::Tick);
+            builder.handle(&mut serving.scheduler, now.now(), Input::Tick);
         }
         serving.wake = serving.scheduler.next_wake(now.moment);
-        let (batch, held) = turn.end(&mut serving.audit);
+        let (batch, held) = builder.finish(&mut serving.audit);
         let is_free = batch.is_empty() && (held.is_empty() || self.gate.is_open(now.moment));
         let batch = Arc::new(batch);
         if is_free {

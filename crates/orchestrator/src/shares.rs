@@ -18,8 +18,8 @@
 mod lock;
 mod owner;
 pub(crate) mod pace;
+pub(crate) mod permit_queue;
 mod refusals;
-pub(crate) mod turns;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The writes of each turn, and the effect of a crash before them.
+//! The writes of each transaction, and the effect of a crash before them.
 
 use alloc::vec;
 use core::time::Duration;
@@ -36,14 +36,14 @@ impl Node {
         node
     }
 
-    /// What the ledger holds about the execution after the turn, and the effects.
+    /// What the ledger holds about the execution after the transaction, and the effects.
     fn take(&mut self, input: Input, settles: bool) -> (&'static str, Vec<Effect>) {
-        let mut turn = Turn::default();
-        self.core.take(input, &|_| Ok(()), NOW, &mut turn);
-        self.core.close(NOW.time, settles, &mut turn);
-        self.ledger.apply(&turn.batch);
+        let mut transaction = Transaction::default();
+        self.core.take(input, &|_| Ok(()), NOW, &mut transaction);
+        self.core.close(NOW.time, settles, &mut transaction);
+        self.ledger.apply(&transaction.batch);
         let written = self.ledger.executions[0].phase.word();
-        (written, turn.effects.into_iter().map(|(_, effect)| effect).collect())
+        (written, transaction.effects.into_iter().map(|(_, effect)| effect).collect())
     }
 
     fn crashed(self) -> Self {
@@ -165,10 +165,10 @@ fn finish(node: &mut Node, number: u128, end: Collected, now: Timestamp) {
         .chain(events.map(|event| Input::Event(id, event)))
         .chain([Input::Acknowledged(acknowledged)]);
     for input in inputs {
-        let mut turn = Turn::default();
-        node.core.take(input, &|_| Ok(()), Now { time: now, ..NOW }, &mut turn);
-        node.core.close(now, true, &mut turn);
-        node.ledger.apply(&turn.batch);
+        let mut transaction = Transaction::default();
+        node.core.take(input, &|_| Ok(()), Now { time: now, ..NOW }, &mut transaction);
+        node.core.close(now, true, &mut transaction);
+        node.ledger.apply(&transaction.batch);
     }
 }
 

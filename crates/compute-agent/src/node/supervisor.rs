@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_core::execution::{Effect, Phase};
-use agent_core::node_state::{Input, Limits, NodeState, Turn};
+use agent_core::node_state::{Input, Limits, NodeState, Transaction};
 use agent_core::{Batch, Contents};
 use api_types::protocol::Work;
 use api_types::quantity::Resources;
@@ -68,7 +68,7 @@ pub(crate) struct Parts {
 /// The contents of one commit.
 #[derive(Default)]
 struct Round {
-    turn: Turn,
+    transaction: Transaction,
     /// Answers to queries, sent after the commit.
     answers: Vec<Box<dyn FnOnce()>>,
     /// Also commits records that could wait for a later commit.
@@ -105,8 +105,8 @@ impl Supervisor {
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         self.vitals.turn_begins();
         let mut round = Round::default();
-        self.state.open(clock::steady_now(), &mut round.turn);
-        self.state.resume(clock::steady_now(), &mut round.turn);
+        self.state.open(clock::steady_now(), &mut round.transaction);
+        self.state.resume(clock::steady_now(), &mut round.transaction);
         if !self.end(round) {
             return;
         }
@@ -135,7 +135,7 @@ impl Supervisor {
                 }
                 let (runner, capacity) = (&self.runner, self.capacity);
                 let admit = |work: &Work| admission(runner, capacity, work);
-                self.state.take(input, &admit, clock::steady_now(), &mut round.turn);
+                self.state.take(input, &admit, clock::steady_now(), &mut round.transaction);
             }
             Message::Tick => {
                 self.vitals.publish(self.state.usage());
@@ -165,11 +165,11 @@ impl Supervisor {
 
     /// Commits the round and releases its effects. Returns whether the agent continues.
     fn end(&mut self, round: Round) -> bool {
-        let Round { mut turn, answers, settles, .. } = round;
-        self.state.close(clock::steady(), settles, &mut turn);
-        if !turn.batch.is_empty() {
+        let Round { mut transaction, answers, settles, .. } = round;
+        self.state.close(clock::steady(), settles, &mut transaction);
+        if !transaction.batch.is_empty() {
             let began = Instant::now();
-            while let Err(failure) = self.commit(&turn.batch) {
+            while let Err(failure) = self.commit(&transaction.batch) {
                 if self.runner.tasks.stopping().is_cancelled() {
                     return false;
                 }
@@ -182,14 +182,14 @@ impl Supervisor {
                 std::thread::sleep(COMMIT_RETRY);
             }
             self.runner.observer.metrics.committed(began.elapsed().as_secs_f64());
-            self.observe(&turn.batch);
+            self.observe(&transaction.batch);
         }
-        self.outbox.push(turn.batch.reports);
-        for (id, effect) in turn.effects {
+        self.outbox.push(transaction.batch.reports);
+        for (id, effect) in transaction.effects {
             self.carry_out(id, effect);
         }
-        if !turn.batch.forgotten.is_empty() {
-            sweep::forget(&self.runner, turn.batch.forgotten);
+        if !transaction.batch.forgotten.is_empty() {
+            sweep::forget(&self.runner, transaction.batch.forgotten);
         }
         for answer in answers {
             answer();

@@ -9,7 +9,7 @@ use scheduler::input::Input;
 use scheduler::silence::Heard;
 use scheduler::time::Now;
 
-use super::turn::Turn;
+use super::commit_builder::CommitBuilder;
 
 /// Heartbeats that the scheduler was not handed yet: the latest of each node.
 #[derive(Default)]
@@ -26,13 +26,18 @@ impl Arrivals {
         self.heard.extend(arrivals.into_iter().map(|heard| (heard.node, heard)));
     }
 
-    pub(super) fn hand_over<C>(&mut self, turn: &mut Turn<C>, scheduler: &mut Scheduler, now: Now) {
+    pub(super) fn hand_over<C>(
+        &mut self,
+        builder: &mut CommitBuilder<C>,
+        scheduler: &mut Scheduler,
+        now: Now,
+    ) {
         let Self { deaf, heard } = std::mem::take(self);
         if !deaf.is_zero() {
-            turn.handle(scheduler, now, Input::WasDeaf(deaf));
+            builder.handle(scheduler, now, Input::WasDeaf(deaf));
         }
         if !heard.is_empty() {
-            turn.handle(scheduler, now, Input::Heard(heard.into_values().collect()));
+            builder.handle(scheduler, now, Input::Heard(heard.into_values().collect()));
         }
     }
 }

@@ -9,7 +9,7 @@ use super::arriving::LargeBodies;
 use crate::access::Caller;
 use crate::creating::Creating;
 use crate::shares::pace::Pace;
-use crate::shares::turns::Turns;
+use crate::shares::permit_queue::PermitQueue;
 use crate::shares::{Owner, Pool, Refusals, Shares};
 
 /// The connection limit: enough for all inputs that may wait for the driver, all waiting reads, all
@@ -61,7 +61,7 @@ pub(crate) struct Pools {
     /// Bounds of a namespace hold for records that are being created, too.
     pub(crate) creating: Creating,
     /// For what takes long to read.
-    pub(crate) parsing: Turns,
+    pub(crate) parsing: PermitQueue,
     /// Whether callers are told apart.
     tells_apart: bool,
 }
@@ -89,7 +89,7 @@ impl Pools {
             large_bodies: LargeBodies::new(refusals),
             changes: Pace::new(refusals),
             creating: Creating::default(),
-            parsing: Turns::new(parsing, PARSING_TURNS, PARSING_PLACES, refusals),
+            parsing: PermitQueue::new(parsing, PARSING_TURNS, PARSING_PLACES, refusals),
             tells_apart,
         }
     }

@@ -28,7 +28,7 @@ use crate::http::query::{Flag, query};
 use crate::http::respond::{blocking, json, rendered};
 use crate::json::yaml;
 use crate::shares::Owner;
-use crate::shares::turns::Turn;
+use crate::shares::permit_queue::QueuedPermit;
 use crate::spans::{self, Submitted};
 use crate::submission::{self, Accepted, Regexes, Rejected};
 use crate::{admission, clock};
@@ -191,7 +191,7 @@ async fn accept_yaml(api: &Arc<Api>, body: &mut JobBody) -> Result<Accepted, Fai
 
 /// Callers take turns, whatever they make of their bodies, and of each namespace one at a time is
 /// read.
-async fn turn(api: &Api, owner: &Owner) -> Result<Turn, Failure> {
+async fn turn(api: &Api, owner: &Owner) -> Result<QueuedPermit, Failure> {
     match tokio::time::timeout(TURN_TIMEOUT, api.pools.parsing.take(owner)).await {
         Ok(turn) => turn.map_err(Failure::from),
         Err(_) => Err(CallError::QueueFull.into()),

@@ -1,4 +1,4 @@
-//! One turn: requests become changes to commit, and replies to hold back until then.
+//! What one turn commits: requests become changes, and replies that are held back until then.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::records::{RecordKind, RecordWrite, Records};
 use crate::store::{IdempotencyRow, Known};
 
-pub(super) struct Turn<C> {
+pub(super) struct CommitBuilder<C> {
     batch: Batch,
     /// What the store knew before the turn, and the keys that came in it; none if the store could
     /// not be read.
@@ -25,9 +25,9 @@ pub(super) struct Turn<C> {
     held: Vec<Held<C>>,
 }
 
-// === impl Turn ===
+// === impl CommitBuilder ===
 
-impl<C> Turn<C> {
+impl<C> CommitBuilder<C> {
     pub(super) fn new(known: Option<Known>, number: u64) -> Self {
         let (batch, audit, held) = (Batch::default(), Entries::default(), Vec::new());
         Self { batch, known, number, audit, held }
@@ -125,7 +125,7 @@ impl<C> Turn<C> {
     }
 
     /// What is to be committed, and what waits for it.
-    pub(super) fn end(mut self, chains: &mut Chains) -> (Batch, Vec<Held<C>>) {
+    pub(super) fn finish(mut self, chains: &mut Chains) -> (Batch, Vec<Held<C>>) {
         self.batch.audit = self.audit.seal(chains);
         (self.batch, self.held)
     }
