@@ -160,13 +160,13 @@ pub(crate) fn no_room_after_all(state: &mut State, turn: &mut Turn<'_>, row: Exe
     pend(state, turn, Retry { row, tries, delay });
 }
 
-/// Places the slot again, immediately and without charging a budget.
+/// StepFailpoints the slot again, immediately and without charging a budget.
 pub(crate) fn move_slot(state: &mut State, turn: &mut Turn<'_>, row: ExecutionRow) {
     let tries = row.tries.clone();
     try_again(state, turn, row, tries);
 }
 
-/// Places the slot again, immediately, with these tries.
+/// StepFailpoints the slot again, immediately, with these tries.
 pub(crate) fn try_again(state: &mut State, turn: &mut Turn<'_>, row: ExecutionRow, tries: Tries) {
     pend(state, turn, Retry { row, tries, delay: Duration::ZERO });
 }

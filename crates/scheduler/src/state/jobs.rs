@@ -26,7 +26,7 @@ impl State {
         create_time: Timestamp,
         created: Moment,
     ) -> (Plan, ClassId) {
-        let nodes = node::places(&self.nodes);
+        let nodes = node::bits(&self.nodes);
         let class = self.queue.enter(plan.demand.clone(), &plan.namespace, nodes);
         let namespace = Arc::clone(&self.queue.class(class).namespace);
         (Plan::new(&plan, namespace, id, create_time, created), class)
@@ -112,7 +112,7 @@ impl State {
         if let Some(end) = slot.tries.exclusions.next_end(now) {
             self.timers.set(end, Timer::Exclusion(id, index));
         }
-        let class = self.queue.enter_beside(main, excluded, node::places(&self.nodes));
+        let class = self.queue.enter_beside(main, excluded, node::bits(&self.nodes));
         if job.extras.aside.contains_key(&class) {
             self.queue.count_out(class);
         }

@@ -22,7 +22,7 @@ use axum::extract::State;
 use control_plane::clock::Reading;
 use daemon::collect;
 use daemon::http::Operations;
-use failpoint::Places;
+use failpoint::StepFailpoints;
 use scheduler::input::{Answer, Input};
 use scheduler::silence::Held;
 
@@ -36,7 +36,7 @@ use crate::http::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, pa
 use crate::http::query::Query;
 use crate::http::respond::{blocking, json};
 
-const REPORT_PLACES: Places<CallError> = Places {
+const REPORT_FAILPOINTS: StepFailpoints<CallError> = StepFailpoints {
     before: "report.take",
     after: "report.answer",
     refused: || CallError::QueueFull,
@@ -151,7 +151,7 @@ async fn report(
     let (ReportBatch { session, reports }, _body) = read_reports(body).await?;
     let take = || api.handle.call(Input::Reports { node, session, reports: reports.clone() });
     api.observer.metrics.reports.inc_by(reports.len() as u64);
-    match failpoint::around(REPORT_PLACES, take).await? {
+    match failpoint::around(REPORT_FAILPOINTS, take).await? {
         Answer::Acknowledged(acknowledged) => json(&ReportAnswer { acknowledged }),
         other => Err(unexpected("reports", &other)),
     }
