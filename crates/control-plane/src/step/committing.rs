@@ -29,7 +29,7 @@ impl<C> Step<C> {
                 }
             }
             Phase::Full { serving, probe: Probe::UnderWay(probe) } if probe == id => match result {
-                Ok(_) => self.load(Reason::Room, now.moment),
+                Ok(_) => self.load(Reason::Writable, now.moment),
                 Err(StoreError::Full { .. } | StoreError::Unavailable) => {
                     let probe = Probe::DueAt(now.moment + RETRY_EVERY);
                     self.phase = Phase::Full { serving, probe };

@@ -127,7 +127,7 @@ pub enum Action<C> {
 pub enum Reason {
     Start,
     /// The store can be written to again.
-    Room,
+    Writable,
     /// Another process took the store over.
     Fenced,
     /// The outcome of a commit remained unknown; the new term settles it.

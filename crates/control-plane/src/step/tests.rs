@@ -309,7 +309,7 @@ fn while_the_disk_is_full_callers_are_refused_and_the_probe_is_numbered() {
     assert!(matches!(world.commits[2].content, Content::Probe));
     world.refusal = None;
     world.pass(RETRY_EVERY);
-    assert_eq!(world.takes, [Reason::Start, Reason::Room]);
+    assert_eq!(world.takes, [Reason::Start, Reason::Writable]);
     world.request([submit(4, 20, "a", None)]);
     assert_eq!(world.created(), [(4, Ok(job(20)))], "the first attempt left nothing in memory");
     assert_eq!(world.numbers().last(), Some(&2));

@@ -216,7 +216,7 @@ impl Work {
                     executions = scheduler.live_executions(),
                     "continue from the state database"
                 );
-                if reason == Reason::Room {
+                if reason == Reason::Writable {
                     tracing::info!("the disk has room again: requests are accepted");
                 }
             }

@@ -98,7 +98,7 @@ impl Docker {
                 container::body(run, params, image, sandbox.as_deref(), &self.capabilities);
             self.targets.apply(client, &mut body).await?;
             let disk_bytes = run.work.resources.disk;
-            match self.room.create(client, name(run.id), body, disk_bytes).await {
+            match self.write_limits.create(client, name(run.id), body, disk_bytes).await {
                 Ok(answer) => {
                     for warning in answer.warnings {
                         debug!(execution = %run.id, warning, "docker warns");

@@ -142,7 +142,7 @@ impl Twins {
         };
         let name = format!("twin-{}", mint::request_id());
         let disk_bytes = twin.likeness.resources.disk_bytes;
-        let created = engine.room.create(client, name.clone(), body, disk_bytes).await;
+        let created = engine.write_limits.create(client, name.clone(), body, disk_bytes).await;
         created.map_err(of_engine)?;
         let directories = BTreeSet::from([RESULTS.to_owned()]);
         result_directories::make(client, &name, directories).await?;

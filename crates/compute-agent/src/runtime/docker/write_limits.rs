@@ -15,13 +15,13 @@ use crate::runtime::ExecutorError;
 /// Whether the Engine's storage driver supports a size limit: `overlay2` on xfs with project
 /// quotas does, most others do not.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct WriteLimits {
     is_without_sizes: AtomicBool,
 }
 
-// === impl Room ===
+// === impl WriteLimits ===
 
-impl Room {
+impl WriteLimits {
     /// Creates a container that may write this much, 0 for no limit, where the Engine can enforce
     /// it.
     pub(super) async fn create(
