@@ -30,7 +30,7 @@ use crate::http::{self, Api, Guard, Own, Pools};
 use crate::identity::IdentityError;
 use crate::issuer::IssuerError;
 use crate::keys::{KeyError, authorities};
-use crate::logs::Access;
+use crate::logs::LogService;
 use crate::protection::{Protection, ProtectionError};
 use crate::reads::Reader;
 use crate::rotation;
@@ -228,7 +228,7 @@ impl Orchestrator {
         let cluster =
             Watched::new(Arc::clone(&view), Arc::clone(&observer.metrics), reader.clone());
         let refusals = &observer.metrics.refusals;
-        let logs = Access::new(reader.clone(), Arc::clone(&view), refusals, stopping.clone());
+        let logs = LogService::new(reader.clone(), Arc::clone(&view), refusals, stopping.clone());
         let api = Arc::new(Api {
             handle,
             reader,

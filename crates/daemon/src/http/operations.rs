@@ -120,9 +120,9 @@ impl<S: Clone + Send + Sync + 'static> Operations<S> {
         self,
         state: S,
         refuse: fn(&Request<Body>) -> Response,
-        about: impl Fn(&'static str, &[&Method]) -> A,
+        meta: impl Fn(&'static str, &[&Method]) -> A,
     ) -> Routes<S, A> {
-        Routes::new(self.paths, state, refuse, about)
+        Routes::new(self.paths, state, refuse, meta)
     }
 
     pub fn described(self) -> Described {

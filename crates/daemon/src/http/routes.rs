@@ -29,7 +29,7 @@ pub struct Routes<S, A> {
 struct Route<S, A> {
     pattern: &'static str,
     is_routine: bool,
-    about: A,
+    meta: A,
     methods: Methods<S>,
 }
 
@@ -80,15 +80,15 @@ impl<S: Clone, A> Routes<S, A> {
         operations: impl IntoIterator<Item = (String, Methods<S>)>,
         state: S,
         refuse: fn(&Request<Body>) -> Response,
-        about: impl Fn(&'static str, &[&Method]) -> A,
+        meta: impl Fn(&'static str, &[&Method]) -> A,
     ) -> Self {
         let mut paths = matchit::Router::new();
         for (pattern, methods) in operations {
             // A daemon has its routes for as long as it runs.
             let pattern: &'static str = pattern.leak();
-            let about = about(pattern, &methods.listed().collect::<Vec<_>>());
+            let meta = meta(pattern, &methods.listed().collect::<Vec<_>>());
             let is_routine = ROUTINE.contains(&pattern);
-            let route = Route { pattern, is_routine, about, methods };
+            let route = Route { pattern, is_routine, meta, methods };
             paths.insert(pattern, route).expect("the paths of an API differ");
         }
         Self { state, paths, refuse }
@@ -114,8 +114,8 @@ impl<'a, S: Clone, A> Found<'a, S, A> {
         self.route.is_routine
     }
 
-    pub fn about(&self) -> &'a A {
-        &self.route.about
+    pub fn meta(&self) -> &'a A {
+        &self.route.meta
     }
 
     /// Dispatches the request by method.
@@ -251,7 +251,7 @@ mod tests {
             assert!(routes.find(path).is_none(), "{path}");
         }
         let found = routes.find("/jobs/j-1/files").unwrap();
-        assert_eq!((found.pattern(), *found.about()), ("/jobs/{job}/files", 17));
+        assert_eq!((found.pattern(), *found.meta()), ("/jobs/{job}/files", 17));
     }
 
     #[tokio::test]

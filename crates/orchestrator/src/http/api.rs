@@ -23,7 +23,7 @@ use crate::cluster::Watched;
 use crate::driver::Handle;
 use crate::issuer::Issuer;
 use crate::keys::KeyRing;
-use crate::logs::Access;
+use crate::logs::LogService;
 use crate::observer::Observer;
 use crate::protection::Protection;
 use crate::reads::{AskedBy, Reader};
@@ -37,7 +37,7 @@ pub(crate) struct Api {
     pub reader: Reader,
     pub view: Arc<View>,
     pub own: Own,
-    pub logs: Arc<Access>,
+    pub logs: Arc<LogService>,
     /// What callers share.
     pub pools: Pools,
     pub observer: Observer,

@@ -57,7 +57,7 @@ impl Service {
         let started = Instant::now();
         let method = request.method().clone();
         let found = self.routes.find(request.uri().path());
-        let metrics = found.as_ref().map_or(&*self.unmatched, |found| &found.about().metrics);
+        let metrics = found.as_ref().map_or(&*self.unmatched, |found| &found.meta().metrics);
         let is_routine = found.as_ref().is_some_and(Found::is_routine);
         let admitted = |request| self.admit(found, request);
         let mut response = daemon::http::answer(request, is_routine, admitted).await;

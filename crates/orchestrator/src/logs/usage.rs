@@ -18,8 +18,8 @@ use api_types::{ExecutionId, JobId, NodeId};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::access::Access;
 use super::relay::{Answer, Relay};
+use super::service::LogService;
 use crate::shares::Owner;
 
 /// How long an answer is passed on.
@@ -58,9 +58,9 @@ struct Last {
     answer: Option<OfNode>,
 }
 
-// === impl Access ===
+// === impl LogService ===
 
-impl Access {
+impl LogService {
     /// What the executions of the node use; none when it does not say.
     pub(crate) async fn usage_on(&self, node: NodeId) -> Option<OfNode> {
         let kept = self.usage.kept(node);

@@ -38,7 +38,7 @@ use crate::data::progress::Progress as ProgressReports;
 use crate::host::clock;
 use crate::host::settings::Settings;
 use crate::runtime::ExecutorError;
-use access::{Access, PrivatePulls};
+use access::{ImageAccess, PrivatePulls};
 use collector::Collector;
 use credentials::{Credentials, Known};
 pub(super) use facts::Facts;
@@ -59,7 +59,7 @@ pub(super) struct Images {
     credentials: Arc<Credentials>,
     registries: Arc<Registries>,
     /// By what the pull signs in with.
-    under_way: Mutex<HashMap<(ImageReference, Access), UnderWay>>,
+    under_way: Mutex<HashMap<(ImageReference, ImageAccess), UnderWay>>,
     seen: Seen,
     record: Record,
     private: Arc<PrivatePulls>,
@@ -167,7 +167,7 @@ impl Images {
         reports: &ProgressReports,
     ) -> Result<Facts, ExecutorError> {
         let (image, policy) = (wanted.image, self.policy(wanted.pull_policy));
-        let access = Access::from_credential(wanted.namespace, wanted.credential);
+        let access = ImageAccess::from_credential(wanted.namespace, wanted.credential);
         if policy != PullPolicy::Always {
             match self.presence(client, image, &access).await? {
                 Presence::Usable(Present { id, facts }) => {
@@ -194,7 +194,7 @@ impl Images {
         &self,
         client: &Engine,
         image: &ImageReference,
-        access: &Access,
+        access: &ImageAccess,
     ) -> Result<Presence, ExecutorError> {
         if let Some(seen) = self.seen.get(image.as_str(), clock::now())
             && self.record.allows(&seen.id, access).unwrap_or(true)
@@ -227,7 +227,7 @@ impl Images {
         &self,
         client: &Engine,
         image: &ImageReference,
-        access: Access,
+        access: ImageAccess,
         credential: Option<&CredentialValue>,
     ) -> (Shared<Pulling>, watch::Receiver<Progress>) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
@@ -292,7 +292,7 @@ struct Pull {
     client: Engine,
     image: ImageReference,
     registries: Arc<Registries>,
-    access: Access,
+    access: ImageAccess,
     record: Record,
     private: Arc<PrivatePulls>,
     collection_due: Arc<Notify>,
@@ -306,7 +306,7 @@ impl Pull {
         signs: Signs,
         progress: watch::Sender<Progress>,
     ) -> Result<Present, PullError> {
-        if self.access == Access::Node {
+        if self.access == ImageAccess::Node {
             return self.run_and_record(signs, progress).await.map(|pulled| pulled.image);
         }
         let (private, name) = (Arc::clone(&self.private), self.image.full_name());

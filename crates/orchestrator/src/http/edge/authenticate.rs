@@ -75,7 +75,7 @@ pub(in crate::http) async fn check(
     found: &Found<'_>,
     mut request: Request<Body>,
 ) -> Response {
-    let Rule { operation, needs } = found.about().rules.rule(request.method());
+    let Rule { operation, needs } = found.meta().rules.rule(request.method());
     let asked = Arc::new(Asked::new(api, &request, operation));
     if needs == Needs::Nothing {
         request.extensions_mut().insert(Arc::clone(&asked));

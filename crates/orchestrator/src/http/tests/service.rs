@@ -25,7 +25,7 @@ use crate::driver;
 use crate::http::api::{Api, Own};
 use crate::http::{Guard, Pools, serve};
 use crate::keys::KeyRing;
-use crate::logs::Access;
+use crate::logs::LogService;
 use crate::observer::Observer;
 use crate::reads::Reader;
 use crate::settings::Settings;
@@ -158,7 +158,7 @@ impl Service {
         let metrics = Arc::clone(&Observer::default().metrics);
         let cluster = Watched::new(Arc::clone(&view), metrics, reader.clone());
         let refusals = Refusals::default();
-        let logs = Access::new(reader.clone(), Arc::clone(&view), &refusals, stopping.clone());
+        let logs = LogService::new(reader.clone(), Arc::clone(&view), &refusals, stopping.clone());
         let api = Arc::new(Api {
             handle,
             reader,
