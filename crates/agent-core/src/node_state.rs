@@ -34,7 +34,7 @@ use crate::ledger::Contents;
 use caution::Caution;
 use finished::Finished;
 pub use limits::Limits;
-pub use queries::{Found, Usage};
+pub use queries::{Matches, Usage};
 use slot::Slot;
 pub use transaction::Transaction;
 use transaction::Unwritten;

@@ -1,6 +1,6 @@
 //! One agent, from start to stop.
 
-mod opened;
+mod startup;
 
 use std::future::Future;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::opened::{Opened, limits};
+use self::startup::{Startup, limits};
 use crate::data::handover::Handover;
 use crate::data::logs::Outputs;
 use crate::data::results::publisher::PublishedDir;
@@ -114,8 +114,16 @@ impl Agent {
     /// orchestrator in the background: an unreachable orchestrator does not prevent the start, except
     /// that of a new node, which has no certificate yet.
     pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
-        let Opened { data_dir, ledger, contents, gpus, capacity, listener, listen_addr, enrolment } =
-            Opened::open(&settings).await?;
+        let Startup {
+            data_dir,
+            ledger,
+            contents,
+            gpus,
+            capacity,
+            listener,
+            listen_addr,
+            enrolment,
+        } = Startup::open(&settings).await?;
         let node_id = ledger.node_id();
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::data::credentials::Granted;
 use crate::data::inputs::placement::MountedInput;
 use crate::data::progress::Progress;
-use crate::data::secrets::HandedOver;
+use crate::data::secrets::ExecutionSecrets;
 use crate::host::cgroup::Reading;
 use crate::host::device::Device;
 pub(crate) use field::field_of;
@@ -46,7 +46,7 @@ pub(crate) struct Run {
     /// The credentials that the task names.
     pub(crate) granted: Granted,
     pub(crate) inputs: Vec<MountedInput>,
-    pub(crate) secrets: HandedOver,
+    pub(crate) secrets: ExecutionSecrets,
     /// The modules that [`Executor::modules`] requested, in its order.
     pub(crate) modules: Vec<PathBuf>,
     /// Its GPUs, by the names of the container runtime.

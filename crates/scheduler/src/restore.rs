@@ -11,7 +11,7 @@ use api_types::execution::DesiredState;
 use api_types::job::{JobType, RetryPolicy, Timeouts};
 use api_types::node::{Connection, Eligibility, Membership};
 
-use crate::change::{Covered, Live, LiveJobRow, LoadedPlan, NodeRow};
+use crate::change::{Live, LiveJobRow, LoadedPlan, NodeRow, SlotNode};
 use crate::demand::{Demand, Fit, Need};
 use crate::health::{Health, PROBE_TIMEOUT};
 use crate::mint::Mint;
@@ -92,7 +92,7 @@ impl Restore {
             }
             state.restore_slot(slot);
         }
-        for Covered { job, index, node, at } in live.covered {
+        for SlotNode { job, index, node, at } in live.covered {
             // A node that was forgotten in between is covered anew.
             let joined_at = state.nodes.get(&node).map(|node| node.row().joined_at);
             if joined_at.is_none_or(|joined| at.is_some_and(|at| at < joined)) {

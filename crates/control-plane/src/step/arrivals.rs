@@ -6,7 +6,7 @@ use std::time::Duration;
 use api_types::NodeId;
 use scheduler::Scheduler;
 use scheduler::input::Input;
-use scheduler::silence::Heard;
+use scheduler::silence::HeartbeatArrival;
 use scheduler::time::Now;
 
 use super::commit_builder::CommitBuilder;
@@ -15,13 +15,13 @@ use super::commit_builder::CommitBuilder;
 #[derive(Default)]
 pub(super) struct Arrivals {
     deaf: Duration,
-    heard: BTreeMap<NodeId, Heard>,
+    heard: BTreeMap<NodeId, HeartbeatArrival>,
 }
 
 // === impl Arrivals ===
 
 impl Arrivals {
-    pub(super) fn note(&mut self, deaf: Duration, arrivals: Vec<Heard>) {
+    pub(super) fn note(&mut self, deaf: Duration, arrivals: Vec<HeartbeatArrival>) {
         self.deaf += deaf;
         self.heard.extend(arrivals.into_iter().map(|heard| (heard.node, heard)));
     }

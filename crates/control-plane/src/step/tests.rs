@@ -17,7 +17,7 @@ use api_types::{JobId, NodeId, Timestamp};
 use scheduler::Settings;
 use scheduler::input::{Answer, Refusal, Submit};
 use scheduler::mint::Mint;
-use scheduler::silence::Heard;
+use scheduler::silence::HeartbeatArrival;
 use scheduler::time::Now;
 use uuid::Uuid;
 
@@ -124,8 +124,8 @@ impl World {
                 }
                 Action::Release(release) => {
                     self.replies.extend(release.held.into_iter().filter_map(|held| match held {
-                        Held::Effect(_) => None,
-                        Held::Reply(caller, reply) => Some((caller, reply)),
+                        Delivery::Effect(_) => None,
+                        Delivery::Reply(caller, reply) => Some((caller, reply)),
                     }));
                     continue;
                 }
@@ -147,13 +147,13 @@ impl World {
         }
     }
 
-    fn take(&mut self) -> Result<Taken, TakeError> {
+    fn take(&mut self) -> Result<TermState, TakeError> {
         if let Some(refusal) = self.refusal {
             return Err(refusal().into());
         }
         let progress = self.store.take()?;
         let mint = Mint::from_seed([7; 32]);
-        Taken::load(&mut self.store, progress, Settings::default(), mint, || self.now)
+        TermState::load(&mut self.store, progress, Settings::default(), mint, || self.now)
     }
 
     fn request(&mut self, requests: impl IntoIterator<Item = (u32, Request)>) {
@@ -228,7 +228,7 @@ fn heartbeats_count_before_the_requests_that_came_after_them() {
         let mut world = World::new(Trust::Always);
         world.request([join(1, node)]);
         let lease = Settings::default().lease;
-        let heard = Heard {
+        let heard = HeartbeatArrival {
             node,
             session: 1,
             at: world.now,

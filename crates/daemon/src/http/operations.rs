@@ -114,7 +114,7 @@ impl<S: Clone + Send + Sync + 'static> Operations<S> {
         self.paths.iter().map(|(path, methods)| (&**path, methods.listed().collect()))
     }
 
-    /// What answers requests: `refuse` those with a method that their path does not have; `about`
+    /// What answers requests: `refuse` those with a method that their path does not have; `meta`
     /// is what the daemon says of a path and the methods that it has.
     pub fn routes<A>(
         self,

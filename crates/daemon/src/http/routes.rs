@@ -34,7 +34,7 @@ struct Route<S, A> {
 }
 
 /// The operations that a request is for one of.
-pub struct Found<'a, S, A> {
+pub struct RouteMatch<'a, S, A> {
     routes: &'a Routes<S, A>,
     route: &'a Route<S, A>,
 }
@@ -95,15 +95,15 @@ impl<S: Clone, A> Routes<S, A> {
     }
 
     /// The operations with this path.
-    pub fn find(&self, path: &str) -> Option<Found<'_, S, A>> {
+    pub fn find(&self, path: &str) -> Option<RouteMatch<'_, S, A>> {
         let found = self.paths.at(path).ok()?;
-        Some(Found { routes: self, route: found.value })
+        Some(RouteMatch { routes: self, route: found.value })
     }
 }
 
-// === impl Found ===
+// === impl RouteMatch ===
 
-impl<'a, S: Clone, A> Found<'a, S, A> {
+impl<'a, S: Clone, A> RouteMatch<'a, S, A> {
     /// The path with the names of its parameters.
     pub fn pattern(&self) -> &'static str {
         self.route.pattern

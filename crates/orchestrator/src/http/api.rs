@@ -110,7 +110,7 @@ pub(super) struct RouteMeta {
 }
 
 /// The operations with the path of a request.
-pub(super) type Found<'a> = daemon::http::Found<'a, Arc<Api>, RouteMeta>;
+pub(super) type RouteMatch<'a> = daemon::http::RouteMatch<'a, Arc<Api>, RouteMeta>;
 
 /// Finds the operations of a request.
 pub(super) type Routes = daemon::http::Routes<Arc<Api>, RouteMeta>;

@@ -96,7 +96,7 @@ enum Search {
 }
 
 /// What one read of the store found.
-struct Found {
+struct StoreScan {
     /// Executions, and the sequence of the first event of each.
     executions: Vec<(ExecutionId, u64)>,
     /// The sequence up to which events were examined, and whether later ones exist.
@@ -321,7 +321,7 @@ fn find(
     job: JobId,
     after: u64,
     existing: Option<u64>,
-) -> Result<Found, ReadError> {
+) -> Result<StoreScan, ReadError> {
     // Read the job first: a finished job gets no further executions.
     let job_is_over = reads.summary(job)?.is_none_or(|job| job.state.is_terminal());
     let existing = existing.map_or_else(|| reads.last_event(), Ok)?;
@@ -341,7 +341,7 @@ fn find(
         EventEntry::Event(_) | EventEntry::Gap { .. } => None,
     };
     let executions = page.entries.into_iter().filter_map(first).collect();
-    Ok(Found { executions, through: page.through, more: page.more, existing, job_is_over })
+    Ok(StoreScan { executions, through: page.through, more: page.more, existing, job_is_over })
 }
 
 /// Returns when the store is due to be read. Cancel safe.

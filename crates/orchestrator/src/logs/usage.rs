@@ -43,10 +43,10 @@ pub(crate) type OfNode = Arc<Used>;
 
 #[derive(Default)]
 pub(super) struct Answers {
-    nodes: Mutex<HashMap<NodeId, Kept>>,
+    nodes: Mutex<HashMap<NodeId, CacheEntry>>,
 }
 
-struct Kept {
+struct CacheEntry {
     read_at: Instant,
     /// Locked while the node is asked, so that it is asked once.
     last: Arc<tokio::sync::Mutex<Option<Last>>>,
@@ -199,7 +199,8 @@ impl Answers {
         if !nodes.contains_key(&node) {
             nodes.retain(|_, kept| kept.read_at.elapsed() < KEPT);
         }
-        let kept = nodes.entry(node).or_insert_with(|| Kept { read_at, last: Arc::default() });
+        let kept =
+            nodes.entry(node).or_insert_with(|| CacheEntry { read_at, last: Arc::default() });
         kept.read_at = read_at;
         Arc::clone(&kept.last)
     }

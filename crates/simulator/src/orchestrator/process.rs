@@ -9,9 +9,9 @@ use std::time::Duration;
 use api_types::protocol::HeartbeatAnswer;
 use api_types::{NodeId, Timestamp};
 use control_plane::clock::{ServiceClock, Stamp};
-use control_plane::step::{Action, Event, Lookups, Step, Taken, Trust};
+use control_plane::step::{Action, Event, Lookups, Step, TermState, Trust};
 use control_plane::store::{Outcome, Removed, Retention};
-use scheduler::silence::{self, Heard};
+use scheduler::silence::{self, HeartbeatArrival};
 use scheduler::time::Moment;
 use scheduler::{Settings, invariants};
 
@@ -41,12 +41,12 @@ pub(crate) struct Process {
     settings: Settings,
     clock: ServiceClock,
     /// Until the first turn.
-    taken: Option<Taken>,
+    taken: Option<TermState>,
     pub(crate) inbox: VecDeque<Request>,
     /// The connection on which each node's stream is open.
     streams: BTreeMap<NodeId, Stream>,
     /// The lease that each node holds, as the listener knows it.
-    leases: BTreeMap<NodeId, silence::Held>,
+    leases: BTreeMap<NodeId, silence::NodeLease>,
     /// It does nothing before this moment.
     pub(crate) paused_until: Timestamp,
     /// The store does not answer it before this moment.
@@ -55,7 +55,7 @@ pub(crate) struct Process {
     /// So many commits are not checked before the next that is.
     unchecked: usize,
     /// Heartbeats that the step was told of, and that the scheduler may still refuse.
-    noted: Vec<Heard>,
+    noted: Vec<HeartbeatArrival>,
     /// How long the last pause was, until the step is told.
     pub(crate) deaf: Duration,
     /// Time of its next turn; turns scheduled for other times are void.
@@ -112,7 +112,7 @@ impl Process {
         number: u64,
         settings: Settings,
         clock: ServiceClock,
-        taken: Taken,
+        taken: TermState,
         now: Moment,
     ) -> Self {
         let (step, _) = Step::start(Retention::default(), Trust::AfterCommit(TRUST), now);
@@ -230,14 +230,23 @@ impl Process {
                 RequestBody::Heartbeat { node, heartbeat } => {
                     let (node, session) = (*node, heartbeat.session);
                     let held = self.leases.get(&node).filter(|held| held.session == session);
-                    let Some(silence::Held { lease: granted, probe, .. }) = held.copied() else {
+                    let Some(silence::NodeLease { lease: granted, probe, .. }) = held.copied()
+                    else {
                         unknown.push_back(request);
                         continue;
                     };
                     let (at, kept) = (stamp.moment, heartbeat.lease());
                     let stalled = Duration::from_millis(heartbeat.stalled_millis);
                     let probed = mishear(heartbeat.probed.clone(), around.sabotage);
-                    arrivals.push(Heard { node, session, at, stalled, granted, kept, probed });
+                    arrivals.push(HeartbeatArrival {
+                        node,
+                        session,
+                        at,
+                        stalled,
+                        granted,
+                        kept,
+                        probed,
+                    });
                     let renewed = HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(granted) };
                     let answer = Answer::Renewed(renewed);
                     outgoing.push(Outgoing::Answer(request.caller(), answer));

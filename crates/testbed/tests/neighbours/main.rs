@@ -51,7 +51,7 @@ struct Times {
 }
 
 /// What the good namespace has published.
-struct Kept {
+struct Publication {
     path: String,
     archive: Vec<u8>,
 }
@@ -86,7 +86,7 @@ fn small(image: &str, line: &str) -> Value {
 }
 
 /// One round of what the good namespace does; returns the time of its job.
-async fn as_ever(good: &Tenant, image: &str, kept: &Kept, number: usize) -> Duration {
+async fn as_ever(good: &Tenant, image: &str, kept: &Publication, number: usize) -> Duration {
     let line = format!("good {number}");
     let (id, execution, took) = good.run(small(image, &line)).await;
     assert_eq!(execution["RunOutput"]["stdout"], format!("{line}\n"), "{execution}");
@@ -196,7 +196,7 @@ async fn two_hostile_namespaces_take_nothing_from_a_good_one() {
     let (kept_job, kept, _) = good.run(publishing(&image, 1)).await;
     let path = format!("{ORCHESTRATOR}/executions/{}/results", kept["ID"].as_str().expect("an ID"));
     let archive = good.get(&path).await.bytes().await.expect("the archive").to_vec();
-    let kept = Kept { path, archive };
+    let kept = Publication { path, archive };
 
     let mut times = Times::default();
     for _ in 0..ROUNDS {

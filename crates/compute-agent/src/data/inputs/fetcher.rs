@@ -25,7 +25,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tracing::debug;
 
-use super::cache::handle::{CacheHandle, Found};
+use super::cache::handle::{CacheHandle, CacheLookup};
 use super::inline;
 use super::placement::{InputDestination, MountedInput, Quota};
 use crate::data::retry::AttemptError;
@@ -145,8 +145,8 @@ impl Fetcher {
                     group.signal(Signal::CONT);
                     asked = directory;
                     let answer = match found {
-                        Found::Linked { bytes } => ToFetcher::Linked { bytes },
-                        Found::Missing(missing) => {
+                        CacheLookup::Linked { bytes } => ToFetcher::Linked { bytes },
+                        CacheLookup::Missing(missing) => {
                             filling = Some(missing);
                             ToFetcher::Missing
                         }

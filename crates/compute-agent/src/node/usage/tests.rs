@@ -48,7 +48,7 @@ fn a_sample_is_read_back_and_a_damaged_one_is_none() {
     let mut recorder = Recorder::begin(Timestamp(5), 0.0);
     recorder.add(Duration::from_secs(3), 1.5, 9);
     for curve in [None, recorder.curve()] {
-        let kept = Kept { usage, curve };
+        let kept = UsageRecord { usage, curve };
         write(&dir, &kept).unwrap();
         assert_eq!(read(&dir), Some(kept));
     }

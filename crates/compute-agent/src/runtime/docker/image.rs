@@ -40,7 +40,7 @@ use crate::host::settings::Settings;
 use crate::runtime::ExecutorError;
 use access::{ImageAccess, PrivatePulls};
 use collector::Collector;
-use credentials::{Credentials, Known};
+use credentials::{Credentials, RegistryLogin};
 pub(super) use facts::Facts;
 use facts::Present;
 use progress::Progress;
@@ -241,7 +241,7 @@ impl Images {
         }
         let (sender, progress) = watch::channel(Progress::default());
         let signs = match credential {
-            Some(value) => Signs::As(Known::named(value)),
+            Some(value) => Signs::As(RegistryLogin::named(value)),
             None => Signs::AsNode(Arc::clone(&self.credentials)),
         };
         let pull = Pull {
@@ -339,7 +339,7 @@ impl Pull {
         pull::pull(client.clone(), image.clone(), &registries, signs, progress).await?;
         // An image with unknown origin counts as someone else's.
         if let (Some(before), Ok(Some(found))) = (before, present(&client, &image).await) {
-            let Found { image: Present { id, facts }, size_bytes, .. } = found;
+            let EngineImage { image: Present { id, facts }, size_bytes, .. } = found;
             pulled.image = Present { id: id.clone(), facts };
             if record.knows(&id) || !before.contains(&id) {
                 let (name, now) = (image.full_name(), clock::now());
@@ -354,7 +354,7 @@ impl Pull {
 }
 
 /// An image that the Engine has.
-struct Found {
+struct EngineImage {
     image: Present,
     size_bytes: u64,
     /// The names that the Engine has for it.
@@ -367,9 +367,12 @@ async fn ids(client: &Engine) -> Option<HashSet<String>> {
     Some(images.into_iter().map(|image| image.id).collect())
 }
 
-async fn present(client: &Engine, image: &ImageReference) -> Result<Option<Found>, ExecutorError> {
+async fn present(
+    client: &Engine,
+    image: &ImageReference,
+) -> Result<Option<EngineImage>, ExecutorError> {
     match client.inspect_image(image).await {
-        Ok(found) => Ok(Some(Found {
+        Ok(found) => Ok(Some(EngineImage {
             image: Present { facts: Facts::from_inspect(&found), id: found.id.unwrap_or_default() },
             size_bytes: found.size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
             names: found.repo_tags.unwrap_or_default(),

@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
 use super::arriving::{BODY_TIMEOUT, BodyMemory, LargeBodies};
-use super::authenticate::{Access, Asked};
+use super::authenticate::{Access, AuditedRequest};
 use crate::http::api::Api;
 use crate::http::error::{BadRequest, Failure};
 use crate::json::{self, Author, Unreadable};
@@ -162,7 +162,7 @@ fn owner(parts: &Parts, api: &Api) -> Owner {
 
 async fn receive_in_time(parts: &Parts, body: Body, api: &Api) -> Result<JsonBody, Failure> {
     // What the audit log says of a request goes with it where its credentials are in its body.
-    let is_open = parts.extensions.get::<Arc<Asked>>().is_some();
+    let is_open = parts.extensions.get::<Arc<AuditedRequest>>().is_some();
     let limit = if is_open { OPEN_BODY_BYTES } else { MAX_BODY_BYTES };
     let small = if is_open { OPEN_BODY_BYTES } else { SMALL_BODY_BYTES };
     let owner = owner(parts, api);

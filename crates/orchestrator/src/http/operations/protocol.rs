@@ -24,7 +24,7 @@ use daemon::collect;
 use daemon::http::Operations;
 use failpoint::StepFailpoints;
 use scheduler::input::{Answer, Input};
-use scheduler::silence::Held;
+use scheduler::silence::NodeLease;
 
 use crate::access::node::{CertifiedNode, without_claims};
 use crate::driver::CallError;
@@ -116,7 +116,8 @@ async fn heartbeat(
     heartbeat.cut_texts();
     let boot = Reading::now().boot;
     // The listener renews a known session without waiting for the driver.
-    if let Some(Held { lease, probe, .. }) = api.view.presence().heard(node, &heartbeat, boot) {
+    if let Some(NodeLease { lease, probe, .. }) = api.view.presence().heard(node, &heartbeat, boot)
+    {
         return json(&HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(lease) });
     }
     match api.handle.call(Input::Heartbeat { node, heartbeat }).await? {

@@ -9,7 +9,7 @@ use api_types::{JobId, NodeId};
 use control_plane::audit::Chains;
 use control_plane::records::Record;
 use control_plane::store::{
-    Commit, Known, Outcome, Progress, RequestKey, Store, StoreError, sqlite,
+    Commit, LookupResults, Outcome, Progress, RequestKey, Store, StoreError, sqlite,
 };
 use reqwest::Method;
 use scheduler::change::{Live, LiveJobRow};
@@ -123,7 +123,7 @@ impl Store for Gated {
         keys: &[RequestKey],
         oldest: Moment,
         jobs: &[JobId],
-    ) -> Result<Known, StoreError> {
+    ) -> Result<LookupResults, StoreError> {
         self.store.lookup(keys, oldest, jobs)
     }
 }
