@@ -136,8 +136,8 @@ impl<C> Step<C> {
     pub fn on(&mut self, event: Event<C>, now: Stamp) -> Vec<Action<C>> {
         match event {
             Event::Inputs { inputs, known } => self.on_inputs(inputs, known, now),
-            Event::Heard { deaf, arrivals } => {
-                self.heard.note(deaf, arrivals);
+            Event::Heard { gap, arrivals } => {
+                self.heard.note(gap, arrivals);
                 Vec::new()
             }
             Event::Committed(id, result) => self.on_committed(id, result, now),

@@ -33,7 +33,7 @@ pub enum Input {
     /// Heartbeats, recorded on arrival outside the queue.
     Heard(Vec<HeartbeatArrival>),
     /// The orchestrator could not receive heartbeats for this long.
-    WasDeaf(Duration),
+    MissedHeartbeats(Duration),
     /// The node opened its assignments stream and requests its complete desired state.
     OpenAssignments {
         node: NodeId,

@@ -199,7 +199,7 @@ fn check_queue(scheduler: &Scheduler) {
             );
         }
         let waiting = job.extras.ready().len()
-            + job.extras.aside().values().map(|slots| slots.len()).sum::<usize>();
+            + job.extras.secondary().values().map(|slots| slots.len()).sum::<usize>();
         let ready =
             job.extras.pending().iter().filter(|slot| slot.due.is_none() && slot.pinned.is_none());
         assert_eq!(ready.count(), waiting, "a slot of job {} is in no queue", job.row().id);

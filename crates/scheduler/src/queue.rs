@@ -106,7 +106,7 @@ impl Queue {
     }
 
     /// Adds a slot that excludes these nodes to a secondary class, in addition to that of its job.
-    pub(crate) fn enter_beside<'a>(
+    pub(crate) fn enter_secondary<'a>(
         &mut self,
         main: ClassId,
         excluded: Vec<NodeId>,

@@ -14,15 +14,15 @@ use super::commit_builder::CommitBuilder;
 /// Heartbeats that the scheduler was not handed yet: the latest of each node.
 #[derive(Default)]
 pub(super) struct Arrivals {
-    deaf: Duration,
+    gap: Duration,
     heard: BTreeMap<NodeId, HeartbeatArrival>,
 }
 
 // === impl Arrivals ===
 
 impl Arrivals {
-    pub(super) fn note(&mut self, deaf: Duration, arrivals: Vec<HeartbeatArrival>) {
-        self.deaf += deaf;
+    pub(super) fn note(&mut self, gap: Duration, arrivals: Vec<HeartbeatArrival>) {
+        self.gap += gap;
         self.heard.extend(arrivals.into_iter().map(|heard| (heard.node, heard)));
     }
 
@@ -32,9 +32,9 @@ impl Arrivals {
         scheduler: &mut Scheduler,
         now: Now,
     ) {
-        let Self { deaf, heard } = std::mem::take(self);
-        if !deaf.is_zero() {
-            builder.handle(scheduler, now, Input::WasDeaf(deaf));
+        let Self { gap, heard } = std::mem::take(self);
+        if !gap.is_zero() {
+            builder.handle(scheduler, now, Input::MissedHeartbeats(gap));
         }
         if !heard.is_empty() {
             builder.handle(scheduler, now, Input::Heard(heard.into_values().collect()));

@@ -25,7 +25,7 @@ pub enum Event<C> {
     /// Requests, and what the store knows of them: none if it could not be read.
     Inputs { inputs: Vec<Envelope<C>>, known: Option<LookupResults> },
     /// Heartbeats, which bypass the queue, and how long none could be received.
-    Heard { deaf: Duration, arrivals: Vec<HeartbeatArrival> },
+    Heard { gap: Duration, arrivals: Vec<HeartbeatArrival> },
     /// What became of a commit.
     Committed(CommitId, Result<Outcome, StoreError>),
     /// What became of the attempt to begin a term.

@@ -237,7 +237,7 @@ fn heartbeats_count_before_the_requests_that_came_after_them() {
             kept: None,
             probed: None,
         };
-        let heard = Event::Heard { deaf: Duration::ZERO, arrivals: vec![heard] };
+        let heard = Event::Heard { gap: Duration::ZERO, arrivals: vec![heard] };
         assert!(world.step.on(heard, world.stamp()).is_empty());
         world.request([submit(2, 20, "a", None)]);
         assert_eq!(world.store.executions.len(), executions, "stalled for {stalled:?}");
@@ -252,7 +252,7 @@ fn a_commit_of_unknown_outcome_is_repeated_unchanged() {
     assert!(world.step.is_committing());
     let actions = world
         .step
-        .on(Event::Heard { deaf: Duration::from_secs(1), arrivals: Vec::new() }, world.stamp());
+        .on(Event::Heard { gap: Duration::from_secs(1), arrivals: Vec::new() }, world.stamp());
     assert!(actions.is_empty(), "heartbeats are taken at any time");
     world.pass(Duration::from_millis(1));
     assert_eq!(world.numbers(), [1], "not immediately");

@@ -36,7 +36,7 @@ struct Notes {
     /// The part of the time since that tick that was already reported to the driver.
     reported: Duration,
     /// Time in which no heartbeat could be received, not yet reported to the driver.
-    deaf: Duration,
+    gap: Duration,
 }
 
 /// A heartbeat. Only the latest one of each node is kept.
@@ -58,7 +58,7 @@ pub(super) struct Arrival {
 /// What the driver collects in each turn.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PresenceUpdate {
-    pub(super) deaf: Duration,
+    pub(super) gap: Duration,
     pub(super) arrivals: Vec<(NodeId, Arrival)>,
 }
 
@@ -88,7 +88,7 @@ impl Presence {
     /// Records that the listener is running.
     pub(crate) fn tick(&self, boot: u64) {
         let mut notes = self.notes();
-        notes.deaf = notes.take_deaf(boot);
+        notes.gap = notes.take_gap(boot);
         notes.ticked = Some(boot);
         notes.reported = Duration::ZERO;
     }
@@ -97,9 +97,9 @@ impl Presence {
     pub(super) fn take(&self, boot: u64) -> PresenceUpdate {
         let mut notes = self.notes();
         // The driver may wake up before the listener does.
-        let deaf = notes.take_deaf(boot);
-        notes.deaf = Duration::ZERO;
-        PresenceUpdate { deaf, arrivals: notes.arrivals.drain().collect() }
+        let gap = notes.take_gap(boot);
+        notes.gap = Duration::ZERO;
+        PresenceUpdate { gap, arrivals: notes.arrivals.drain().collect() }
     }
 
     /// No session is known: heartbeats go to the driver until sessions are published again.
@@ -127,15 +127,15 @@ impl Presence {
 
 impl Notes {
     /// Takes the unreported time, including the current delay of the next tick.
-    fn take_deaf(&mut self, boot: u64) -> Duration {
-        let Some(ticked) = self.ticked else { return self.deaf };
+    fn take_gap(&mut self, boot: u64) -> Duration {
+        let Some(ticked) = self.ticked else { return self.gap };
         let late = Duration::from_nanos(boot.saturating_sub(ticked)).saturating_sub(TICK);
         if late <= LATE {
-            return self.deaf;
+            return self.gap;
         }
         let unreported = late.saturating_sub(self.reported);
         self.reported = late;
-        self.deaf + unreported
+        self.gap + unreported
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
             probed: outcome(3),
         };
         let arrivals = vec![(node(), arrival)];
-        assert_eq!(presence.take(9), PresenceUpdate { deaf: Duration::ZERO, arrivals });
+        assert_eq!(presence.take(9), PresenceUpdate { gap: Duration::ZERO, arrivals });
         assert_eq!(presence.take(9), PresenceUpdate::default());
         presence.publish([(node(), None)]);
         assert_eq!(heard(1, 9, None), None);
@@ -196,15 +196,15 @@ mod tests {
     fn a_pause_of_the_listener_is_reported_once_in_any_order_of_wake_ups() {
         let presence = Presence::default();
         presence.tick(0);
-        assert_eq!(presence.take(500 * MS).deaf, Duration::ZERO, "an ordinary load");
+        assert_eq!(presence.take(500 * MS).gap, Duration::ZERO, "an ordinary load");
         // The driver wakes first.
-        assert_eq!(presence.take(3_100 * MS).deaf, Duration::from_secs(3));
-        assert_eq!(presence.take(3_200 * MS).deaf, Duration::from_millis(100));
+        assert_eq!(presence.take(3_100 * MS).gap, Duration::from_secs(3));
+        assert_eq!(presence.take(3_200 * MS).gap, Duration::from_millis(100));
         presence.tick(3_300 * MS);
-        assert_eq!(presence.take(3_300 * MS).deaf, Duration::from_millis(100));
+        assert_eq!(presence.take(3_300 * MS).gap, Duration::from_millis(100));
         // The listener wakes first.
         presence.tick(5_400 * MS);
-        assert_eq!(presence.take(5_500 * MS).deaf, Duration::from_secs(2));
-        assert_eq!(presence.take(5_600 * MS).deaf, Duration::ZERO);
+        assert_eq!(presence.take(5_500 * MS).gap, Duration::from_secs(2));
+        assert_eq!(presence.take(5_600 * MS).gap, Duration::ZERO);
     }
 }

@@ -124,11 +124,11 @@ impl Work {
 
     /// Passes on the heartbeats that have arrived.
     fn hear(&mut self, now: Stamp) -> Result<(), DriverError> {
-        let PresenceUpdate { deaf, arrivals } = self.view.presence().take(now.reading.boot);
+        let PresenceUpdate { gap, arrivals } = self.view.presence().take(now.reading.boot);
         // The rest of a pause comes in small parts, of which each would be a line.
-        if deaf > LATE {
+        if gap > LATE {
             tracing::warn!(
-                seconds = deaf.as_secs_f32(),
+                seconds = gap.as_secs_f32(),
                 "no heartbeat could be received; no node's silence counts for that time"
             );
         }
@@ -142,7 +142,7 @@ impl Work {
             probed: arrival.probed,
         });
         let arrivals = heard.collect();
-        self.on(Event::Heard { deaf, arrivals }, now)
+        self.on(Event::Heard { gap, arrivals }, now)
     }
 
     fn look_up(

@@ -94,7 +94,7 @@ pub(crate) fn renew(state: &mut State, id: NodeId, at: Moment, granted: Duration
 
 /// Extends every lease by a period in which the orchestrator could not receive heartbeats (a
 /// stalled disk, a stopped process, a suspended machine), so that no node is penalised for it.
-pub(crate) fn was_deaf(state: &mut State, now: Moment, for_how_long: Duration) {
+pub(crate) fn extend_leases(state: &mut State, now: Moment, for_how_long: Duration) {
     for node in state.nodes.values_mut() {
         node.lease_until = node.lease_until + for_how_long;
     }

@@ -234,7 +234,7 @@ fn pauses_that_recur_hold_a_dead_nodes_work_for_little_longer() {
             assert!(world.now.since(began) < LEASE * 5, "pauses every {every} s");
             world.pass_with(Duration::from_secs(every) - PAUSE, &dead.others);
             world.now = world.now + PAUSE;
-            world.handle(Input::WasDeaf(PAUSE));
+            world.handle(Input::MissedHeartbeats(PAUSE));
         }
     }
 }

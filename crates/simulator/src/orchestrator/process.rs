@@ -57,7 +57,7 @@ pub(crate) struct Process {
     /// Heartbeats that the step was told of, and that the scheduler may still refuse.
     noted: Vec<HeartbeatArrival>,
     /// How long the last pause was, until the step is told.
-    pub(crate) deaf: Duration,
+    pub(crate) gap: Duration,
     /// Time of its next turn; turns scheduled for other times are void.
     pub(crate) next_turn: Option<Timestamp>,
 }
@@ -130,7 +130,7 @@ impl Process {
             slow: None,
             unchecked: 0,
             noted: Vec::new(),
-            deaf: Duration::ZERO,
+            gap: Duration::ZERO,
             next_turn: None,
         }
     }
@@ -145,7 +145,7 @@ impl Process {
     ) -> After {
         let stamp = self.stamp(around);
         if around.sabotage == Some(Sabotage::OverlookDelays) {
-            self.deaf = Duration::ZERO;
+            self.gap = Duration::ZERO;
         }
         let mut after = None;
         if let Some(taken) = self.taken.take() {
@@ -270,8 +270,8 @@ impl Process {
                 heard.stalled = Duration::ZERO;
             }
         }
-        let deaf = std::mem::take(&mut self.deaf);
-        let actions = self.step.on(Event::Heard { deaf, arrivals }, stamp);
+        let gap = std::mem::take(&mut self.gap);
+        let actions = self.step.on(Event::Heard { gap, arrivals }, stamp);
         assert!(actions.is_empty(), "arrivals are only noted");
         unknown
     }

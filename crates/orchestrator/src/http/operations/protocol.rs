@@ -74,7 +74,7 @@ async fn join(
     Parameter(text): Parameter,
     body: JsonBody,
 ) -> Handled {
-    let node = bounds::foreign_node(&api, lookup::full_node(&text)?)?;
+    let node = bounds::agent_node(&api, lookup::full_node(&text)?)?;
     bounds::check_size(&body)?;
     let mut request: SessionRequest = body.read_exactly()?;
     bounds::check_session(&request)?;
