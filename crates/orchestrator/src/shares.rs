@@ -103,7 +103,7 @@ impl Shares {
     pub(crate) fn take(&self, owner: &Owner, count: usize) -> Result<Permit, Refused> {
         let mut held = lock(&self.held);
         if let Err(bound) = self.check(&held, owner, count) {
-            let favoured = held.largest_besides(&owner.group).cloned();
+            let favoured = held.largest_except(&owner.group).cloned();
             drop(held);
             self.refusals.note(self.pool.name, &owner.group, favoured.as_ref());
             return Err(Refused { what: self.pool.what, total: self.total, bound });
@@ -226,7 +226,7 @@ impl PermitCounts {
     }
 
     /// The group that holds most, except this one.
-    fn largest_besides(&self, group: &Group) -> Option<&Group> {
+    fn largest_except(&self, group: &Group) -> Option<&Group> {
         let others = self.by_group.iter().filter(|(other, _)| *other != group);
         others.max_by_key(|(_, count)| **count).map(|(other, _)| other)
     }

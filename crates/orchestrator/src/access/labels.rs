@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_gives_labels_beside_those_of_an_admin() {
+    fn an_operator_gives_labels_in_addition_to_those_of_an_admin() {
         let before = GivenLabels {
             labels: labels(&[("pool", "ci"), ("zone", "a")]),
             of_admin: keys(&["pool"]),

@@ -178,7 +178,7 @@ fn short_work_fills_a_reserved_node_until_its_work_can_start() {
 }
 
 #[test]
-fn what_fits_beside_the_reserved_work_is_not_kept_off() {
+fn what_fits_next_to_the_reserved_work_is_not_kept_off() {
     let (mut world, nodes) = World::with_nodes(1);
     let first = world.submit(&with_cpu(batch(1), "3"));
     let first = world.only_live(first);

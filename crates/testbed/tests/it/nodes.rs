@@ -115,7 +115,7 @@ async fn a_daemon_runs_again_on_a_node_that_was_forgotten_and_joins_under_its_id
 }
 
 #[tokio::test]
-async fn a_rejected_node_stops_its_tasks_although_its_agent_was_restarted_meanwhile() {
+async fn a_rejected_node_stops_its_tasks_although_its_agent_was_restarted() {
     let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
