@@ -1,6 +1,6 @@
 //! One agent, from start to stop.
 
-mod startup;
+mod setup;
 
 use std::future::Future;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::startup::{Startup, limits};
+use self::setup::{Setup, limits};
 use crate::data::handover::Handover;
 use crate::data::logs::Outputs;
 use crate::data::results::publisher::PublishedDir;
@@ -114,16 +114,8 @@ impl Agent {
     /// orchestrator in the background: an unreachable orchestrator does not prevent the start, except
     /// that of a new node, which has no certificate yet.
     pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
-        let Startup {
-            data_dir,
-            ledger,
-            contents,
-            gpus,
-            capacity,
-            listener,
-            listen_addr,
-            enrolment,
-        } = Startup::open(&settings).await?;
+        let Setup { data_dir, ledger, contents, gpus, capacity, listener, listen_addr, enrolment } =
+            Setup::open(&settings).await?;
         let node_id = ledger.node_id();
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
@@ -176,7 +168,7 @@ impl Agent {
         tasks.spawn(sweep::published(published, settings.results.retain()));
         let background = Arc::clone(&runner.engines);
         let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
-        spawn_background(&tasks, runner, session, Arc::clone(&drain));
+        spawn_background(runner, session, Arc::clone(&drain));
         Ok(RunningAgent {
             node_id,
             listen_addr,
@@ -307,13 +299,8 @@ async fn engines(settings: &Settings, around: &Surroundings<'_>) -> Arc<Engines>
     engines
 }
 
-fn spawn_background(
-    tasks: &Tasks,
-    runner: Arc<EffectRunner>,
-    session: Arc<Session>,
-    drain: Arc<Drain>,
-) {
-    let mailbox = session.mailbox.clone();
+fn spawn_background(runner: Arc<EffectRunner>, session: Arc<Session>, drain: Arc<Drain>) {
+    let (tasks, mailbox) = (runner.tasks.clone(), session.mailbox.clone());
     tasks.spawn(async move { drain.undo().await });
     let engines = Arc::clone(&runner.engines);
     tasks.spawn(async move { engines.keep().await });

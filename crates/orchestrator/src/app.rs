@@ -1,6 +1,6 @@
 //! Assembles one running orchestrator, for the daemon and for whole clusters in one process.
 
-mod startup;
+mod setup;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::startup::Startup;
+use self::setup::Setup;
 use crate::access::bootstrap::{self, BootstrapError};
 use crate::access::left_token::{self, LeaveTokenError};
 use crate::access::{labels, upkeep};
@@ -82,8 +82,8 @@ pub enum StartError {
 /// Opens on a separate thread. Its end immediately frees what loading took for a moment: 30 MB for
 /// a million jobs, which a thread that waits for other work would keep.
 async fn load(
-    open: impl FnOnce() -> Result<Startup, StartError> + Send + 'static,
-) -> Result<Startup, StartError> {
+    open: impl FnOnce() -> Result<Setup, StartError> + Send + 'static,
+) -> Result<Setup, StartError> {
     let (done, opened) = oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
@@ -201,9 +201,9 @@ impl Orchestrator {
         let view = Arc::new(View::default());
         let opened = {
             let (view, settings) = (Arc::clone(&view), settings.clone());
-            load(move || Startup::open(&settings, view)).await?
+            load(move || Setup::open(&settings, view)).await?
         };
-        let Startup { identity, keys, records, reads, handle, driver, observer, issuer } = opened;
+        let Setup { identity, keys, records, reads, handle, driver, observer, issuer } = opened;
         let protection = {
             let is_protected = settings.exposure() == Exposure::Protected;
             let opened =

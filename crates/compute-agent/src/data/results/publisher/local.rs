@@ -280,6 +280,7 @@ fn noted_owner(archive: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::execution_id;
 
     #[test]
     fn an_archive_is_kept_for_its_time_and_no_other_file_is_named() {
@@ -287,7 +288,7 @@ mod tests {
         let published = PublishedDir::new(root.path().join("published"), 1000);
         assert_eq!(published.remove_older_than(Duration::ZERO).unwrap(), 0);
         std::fs::create_dir(root.path().join("published")).unwrap();
-        let id = crate::testing::execution_id(1);
+        let id = execution_id(1);
         let path = published.named(&format!("{id}.tar.gz")).unwrap();
         std::fs::write(&path, "archive").unwrap();
         assert_eq!(published.remove_older_than(Duration::from_secs(60)).unwrap(), 0);
@@ -318,14 +319,13 @@ mod tests {
             std::fs::write(&archive, vec![b'x'; bytes]).unwrap();
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(number.try_into().unwrap());
             File::open(&archive).unwrap().set_modified(at).unwrap();
-            let id = crate::testing::execution_id(number);
+            let id = execution_id(number);
             self.published.take_in(id, owner, &archive, bytes as u64)
         }
 
         fn kept(&self) -> Vec<u128> {
-            let is_there = |number: &u128| {
-                self.published.archive_path(crate::testing::execution_id(*number)).exists()
-            };
+            let is_there =
+                |number: &u128| self.published.archive_path(execution_id(*number)).exists();
             (1..=9).filter(is_there).collect()
         }
     }
@@ -374,10 +374,8 @@ mod tests {
         let shelf = Shelf::new(30);
         for number in [1, 2] {
             shelf.take_in(number, "?", 10).unwrap();
-            std::fs::remove_file(owner_file(
-                &shelf.published.archive_path(crate::testing::execution_id(number)),
-            ))
-            .unwrap();
+            std::fs::remove_file(owner_file(&shelf.published.archive_path(execution_id(number))))
+                .unwrap();
         }
         let again = PublishedDir::new(shelf.published.root.clone(), 30);
         let shelf = Shelf { published: again, ..shelf };

@@ -20,7 +20,7 @@ use crate::node::ledger::Ledger;
 use crate::session::enrolment::Enrolment;
 
 /// The resources that an agent needs before it can start.
-pub(super) struct Startup {
+pub(super) struct Setup {
     pub(super) data_dir: DataDir,
     pub(super) ledger: Ledger,
     pub(super) contents: Contents,
@@ -31,9 +31,9 @@ pub(super) struct Startup {
     pub(super) enrolment: Enrolment,
 }
 
-// === impl Startup ===
+// === impl Setup ===
 
-impl Startup {
+impl Setup {
     pub(super) async fn open(settings: &Settings) -> Result<Self, StartError> {
         let data_dir = DataDir::open(&settings.data_dir)?;
         clock::resume(&data_dir.clock_note());
