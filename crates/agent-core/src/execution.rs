@@ -313,7 +313,7 @@ impl Execution {
             Phase::Done { state, message, outcome, .. } => {
                 let (state, message) = (*state, message.clone());
                 let outcome = outcome.as_deref().cloned().unwrap_or_default();
-                let report = outcome.told_in(self.next_report(state, &message));
+                let report = outcome.add_to(self.next_report(state, &message));
                 vec![Effect::Report(Box::new(report))]
             }
             Phase::Accepted

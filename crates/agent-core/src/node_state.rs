@@ -1,6 +1,6 @@
 //! The state of this node and its reactions, as a pure state machine over all its executions.
 //!
-//! Each input produces a [`Turn`]: changes for the ledger, and effects that may run once the
+//! Each input produces a [`Transaction`]: changes for the ledger, and effects that may run once the
 //! changes are committed. The supervisor runs it against the real ledger and the real engines; the
 //! simulator runs it with crashes between any two steps.
 //!
@@ -13,7 +13,7 @@ mod limits;
 mod queries;
 mod reconcile;
 mod slot;
-mod turn;
+mod transaction;
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -34,10 +34,10 @@ use crate::ledger::Contents;
 use caution::Caution;
 use finished::Finished;
 pub use limits::Limits;
-pub use queries::{Found, Usage};
+pub use queries::{Matches, Usage};
 use slot::Slot;
-pub use turn::Turn;
-use turn::Unwritten;
+pub use transaction::Transaction;
+use transaction::Unwritten;
 
 /// Every execution that this node has not forgotten.
 pub struct NodeState {
@@ -97,13 +97,13 @@ impl NodeState {
 
     /// An agent starts: it notes how its predecessor ended, and gives up the execution that ended
     /// it, if so. To be called before [`resume`](Self::resume).
-    pub fn open(&mut self, now: Now, turn: &mut Turn) {
+    pub fn open(&mut self, now: Now, transaction: &mut Transaction) {
         let Some((id, ends)) = self.caution.open(now.time) else { return };
         let Some(slot) = self.table.get_mut(&id) else { return };
         warn!(execution = %id, ends, "giving up an execution: the agent ended while it handled it alone");
         let effects = slot.execution.give_up(ends, now.time);
         if !effects.is_empty() {
-            self.take_effects(id, effects, turn);
+            self.take_effects(id, effects, transaction);
         }
     }
 
@@ -113,7 +113,7 @@ impl NodeState {
     }
 
     /// Resumes interrupted steps after a restart.
-    pub fn resume(&mut self, now: Now, turn: &mut Turn) {
+    pub fn resume(&mut self, now: Now, transaction: &mut Transaction) {
         if self.caution.is_one_by_one() {
             warn!("earlier agents ended without a stop: resuming one execution at a time");
         }
@@ -127,43 +127,49 @@ impl NodeState {
             let effects = slot.execution.resume(now);
             if !effects.is_empty() {
                 info!(execution = %id, phase = before, "resuming an execution");
-                self.take_effects(id, effects, turn);
+                self.take_effects(id, effects, transaction);
             }
         }
     }
 
     /// Applies one input. `admit` says whether this node can run an offered task.
-    pub fn take(&mut self, input: Input, admit: Admit<'_>, now: Now, turn: &mut Turn) {
+    pub fn take(
+        &mut self,
+        input: Input,
+        admit: Admit<'_>,
+        now: Now,
+        transaction: &mut Transaction,
+    ) {
         match input {
             Input::Snapshot(as_of, assignments) => {
-                self.reconcile(as_of, assignments, admit, now, turn);
+                self.reconcile(as_of, assignments, admit, now, transaction);
             }
-            Input::Change(assignment) => self.assign(*assignment, admit, now, turn),
+            Input::Change(assignment) => self.assign(*assignment, admit, now, transaction),
             Input::Event(id, mut event) => {
                 event.cut_texts();
-                self.event(id, event, now, turn);
+                self.event(id, event, now, transaction);
             }
             Input::Acknowledged(acknowledged) => self.acknowledge(acknowledged, now.time),
         }
     }
 
-    /// Completes the turn: its batch then holds everything to write. Deferrable changes join an
-    /// existing commit, or any commit if the turn `settles` everything.
-    pub fn close(&mut self, now: Timestamp, settles: bool, turn: &mut Turn) {
-        self.retire(now, turn);
+    /// Completes the transaction: its batch then holds everything to write. Deferrable changes join an
+    /// existing commit, or any commit if the transaction `settles` everything.
+    pub fn close(&mut self, now: Timestamp, settles: bool, transaction: &mut Transaction) {
+        self.retire(now, transaction);
         let table = &self.table;
         let phase = |id| table.get(&id).map(|slot| &slot.execution.phase);
         if let Some((id, effects)) = self.caution.proceed(now, phase) {
-            turn.effects.extend(effects.into_iter().map(|effect| (id, effect)));
+            transaction.effects.extend(effects.into_iter().map(|effect| (id, effect)));
         }
-        turn.batch.ends = self.caution.take_record();
-        if settles || turn.is_written() || self.caution.is_alert(now) {
-            turn.touched.append(&mut self.unwritten.executions);
-            turn.batch.acknowledged.append(&mut self.unwritten.acknowledged);
+        transaction.batch.ends = self.caution.take_record();
+        if settles || transaction.is_written() || self.caution.is_alert(now) {
+            transaction.touched.append(&mut self.unwritten.executions);
+            transaction.batch.acknowledged.append(&mut self.unwritten.acknowledged);
         }
-        for id in core::mem::take(&mut turn.touched) {
+        for id in core::mem::take(&mut transaction.touched) {
             if let Some(slot) = self.table.get(&id) {
-                turn.batch.changed.insert(id, slot.execution.clone());
+                transaction.batch.changed.insert(id, slot.execution.clone());
             }
         }
     }
@@ -180,18 +186,23 @@ impl NodeState {
         assignments: Vec<Assignment>,
         admit: Admit<'_>,
         now: Now,
-        turn: &mut Turn,
+        transaction: &mut Transaction,
     ) {
         let held = self.table.values().map(|slot| (slot.execution.id, &slot.execution.phase));
         for id in reconcile::unwanted(held, &assignments) {
             info!(execution = %id, "an execution is no longer wanted");
             let message = "no longer wanted by the orchestrator".to_owned();
-            self.event(id, Event::Desired { state: DesiredState::Stopped, message }, now, turn);
+            self.event(
+                id,
+                Event::Desired { state: DesiredState::Stopped, message },
+                now,
+                transaction,
+            );
         }
         for assignment in assignments {
             let (id, known) = (assignment.execution_id, assignment.compute_state);
             let was_held = self.table.contains_key(&id);
-            self.assign(assignment, admit, now, turn);
+            self.assign(assignment, admit, now, transaction);
             if let Some(slot) = self.table.get_mut(&id)
                 && was_held
                 && slot.unacknowledged == 0
@@ -199,13 +210,19 @@ impl NodeState {
             {
                 let effects = slot.execution.repeat(known);
                 if !effects.is_empty() {
-                    self.take_effects(id, effects, turn);
+                    self.take_effects(id, effects, transaction);
                 }
             }
         }
     }
 
-    fn assign(&mut self, assignment: Assignment, admit: Admit<'_>, now: Now, turn: &mut Turn) {
+    fn assign(
+        &mut self,
+        assignment: Assignment,
+        admit: Admit<'_>,
+        now: Now,
+        transaction: &mut Transaction,
+    ) {
         let Assignment { execution_id: id, desired_state: state, compute_state, message, work } =
             assignment;
         let message = match state {
@@ -213,23 +230,23 @@ impl NodeState {
             _ => message,
         };
         if self.table.contains_key(&id) {
-            return self.event(id, Event::Desired { state, message }, now, turn);
+            return self.event(id, Event::Desired { state, message }, now, transaction);
         }
         let was_offered_only = matches!(compute_state, ComputeState::New | ComputeState::AskForBid);
         match (state, work) {
             (DesiredState::Stopped, _) => {
-                self.report_unknown(id, ComputeState::Cancelled, message, turn);
+                self.report_unknown(id, ComputeState::Cancelled, message, transaction);
             }
             (DesiredState::Pending | DesiredState::Running, Some(work)) if was_offered_only => {
                 let decision = admit(&work);
-                self.offer(id, work, decision, now, turn);
-                self.event(id, Event::Desired { state, message }, now, turn);
+                self.offer(id, work, decision, now, transaction);
+                self.event(id, Event::Desired { state, message }, now, transaction);
             }
             // It may have run here already: only another execution is certain to run at most once.
             (DesiredState::Pending | DesiredState::Running, _) => {
                 warn!(execution = %id, "the orchestrator requests an execution that this node has no record of");
                 let message = "its node has no record of it, and does not run it a second time";
-                self.report_unknown(id, ComputeState::Failed, message.to_owned(), turn);
+                self.report_unknown(id, ComputeState::Failed, message.to_owned(), transaction);
             }
         }
     }
@@ -240,7 +257,7 @@ impl NodeState {
         work: Work,
         decision: Result<(), String>,
         now: Now,
-        turn: &mut Turn,
+        transaction: &mut Transaction,
     ) {
         let decision = decision.map_err(Decline::unfit);
         let decision = decision.and_then(|()| self.free_gpus(work.resources.gpu));
@@ -250,8 +267,8 @@ impl NodeState {
         let work = Arc::new(work);
         let (execution, effects) = Execution::offered(id, work.clone(), decision, now.time);
         self.table.insert(id, Slot::new(execution));
-        turn.batch.admitted.push((id, work));
-        self.take_effects(id, effects, turn);
+        transaction.batch.admitted.push((id, work));
+        self.take_effects(id, effects, transaction);
     }
 
     /// Reports the state of an execution that this node does not have.
@@ -260,16 +277,16 @@ impl NodeState {
         id: ExecutionId,
         state: ComputeState,
         message: String,
-        turn: &mut Turn,
+        transaction: &mut Transaction,
     ) {
         if !self.unknown_executions.insert(id) {
             return;
         }
         let report = Report { message, cause: FailureCause::Node, ..Report::new(id, 1, state) };
-        self.store_report(report, turn);
+        self.store_report(report, transaction);
     }
 
-    fn event(&mut self, id: ExecutionId, event: Event, now: Now, turn: &mut Turn) {
+    fn event(&mut self, id: ExecutionId, event: Event, now: Now, transaction: &mut Transaction) {
         let Some(slot) = self.table.get_mut(&id) else {
             return debug!(execution = %id, ?event, "ignoring an event of a forgotten execution");
         };
@@ -292,34 +309,39 @@ impl NodeState {
         }
         // An event that changes nothing writes no row.
         if !effects.is_empty() || execution.phase.word() != phase || execution.desired != desired {
-            self.take_effects(id, effects, turn);
+            self.take_effects(id, effects, transaction);
         }
     }
 
-    fn take_effects(&mut self, id: ExecutionId, effects: Vec<Effect>, turn: &mut Turn) {
+    fn take_effects(
+        &mut self,
+        id: ExecutionId,
+        effects: Vec<Effect>,
+        transaction: &mut Transaction,
+    ) {
         if self.table.get(&id).is_some_and(|slot| slot.execution.phase.can_be_written_later()) {
             self.unwritten.executions.insert(id);
         } else {
-            turn.touched.insert(id);
+            transaction.touched.insert(id);
         }
         for effect in effects {
             match effect {
-                Effect::Report(report) => self.store_report(*report, turn),
+                Effect::Report(report) => self.store_report(*report, transaction),
                 other => {
                     let released = self.caution.release(id, other);
-                    turn.effects.extend(released.map(|effect| (id, effect)));
+                    transaction.effects.extend(released.map(|effect| (id, effect)));
                 }
             }
         }
     }
 
-    fn store_report(&mut self, mut report: Report, turn: &mut Turn) {
+    fn store_report(&mut self, mut report: Report, transaction: &mut Transaction) {
         report.cut_texts();
         if let Some(slot) = self.table.get_mut(&report.execution_id) {
             slot.unacknowledged += 1;
             self.finished.leave(slot);
         }
-        turn.store(self.next_position, report);
+        transaction.store(self.next_position, report);
         self.next_position += 1;
     }
 
@@ -338,10 +360,10 @@ impl NodeState {
     }
 
     /// Forgets finished executions that exceed the retention time, number or bytes.
-    fn retire(&mut self, now: Timestamp, turn: &mut Turn) {
+    fn retire(&mut self, now: Timestamp, transaction: &mut Transaction) {
         while let Some(id) = self.finished.take_expired(now, &self.limits) {
             self.table.remove(&id);
-            turn.batch.forgotten.push(id);
+            transaction.batch.forgotten.push(id);
         }
     }
 }

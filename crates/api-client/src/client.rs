@@ -168,7 +168,7 @@ fn connections(options: &Options) -> Result<(reqwest::Client, Option<String>), I
     {
         builder = builder.tls_backend_preconfigured(config);
     }
-    let proxy = proxy::of(&url, options.proxy);
+    let proxy = proxy::for_url(&url, options.proxy);
     if proxy.is_none() {
         builder = builder.no_proxy();
     }

@@ -9,7 +9,7 @@ use reqwest::Url;
 use crate::options::ProxyUse;
 
 /// The proxy for requests to this URL, without its credentials.
-pub(crate) fn of(url: &Url, usage: ProxyUse) -> Option<String> {
+pub(crate) fn for_url(url: &Url, usage: ProxyUse) -> Option<String> {
     match usage {
         ProxyUse::OfEnvironment if !is_loopback(url) => chosen(&Matcher::from_env(), url),
         ProxyUse::OfEnvironment | ProxyUse::Never => None,

@@ -237,14 +237,14 @@ impl utoipa::ToSchema for LogData {}
 // === impl LogPosition ===
 
 impl LogPosition {
-    pub fn of(&self, stream: LogStream) -> u64 {
+    pub fn offset(&self, stream: LogStream) -> u64 {
         match stream {
             LogStream::Stdout => self.stdout,
             LogStream::Stderr => self.stderr,
         }
     }
 
-    pub fn of_mut(&mut self, stream: LogStream) -> &mut u64 {
+    pub fn offset_mut(&mut self, stream: LogStream) -> &mut u64 {
         match stream {
             LogStream::Stdout => &mut self.stdout,
             LogStream::Stderr => &mut self.stderr,

@@ -23,7 +23,7 @@ use crate::source::{
     InlineParams, IpfsParams, LocalDirectoryParams, RepositoryParams, S3SourceParams, UrlParams,
 };
 use crate::time::Timestamp;
-pub use finish::{About, CODES, ITEMS, finish};
+pub use finish::{ApiInfo, CODES, ITEMS, finish};
 #[cfg(feature = "testing")]
 pub use golden::check_golden;
 pub use schema::{

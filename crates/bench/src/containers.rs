@@ -196,7 +196,7 @@ async fn service_overhead(
         without_service(docker, &cluster.image, host_config).await?;
         pairs.push([ours, begin.elapsed()]);
     }
-    let Difference { median: overhead, error } = Difference::of(&pairs);
+    let Difference { median: overhead, error } = Difference::from_pairs(&pairs);
     let [ours, hand] = [0, 1]
         .map(|one| millis(median(&mut pairs.iter().map(|pair| pair[one]).collect::<Vec<_>>())));
     Ok(Measure::new(

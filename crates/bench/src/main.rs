@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 /// Runs the benchmarks; returns whether every target is met.
 async fn run(arguments: &Arguments, words: &[String]) -> anyhow::Result<bool> {
-    testbed::harness::use_binaries_beside_this_program()?;
+    testbed::harness::use_binaries_next_to_this_program()?;
     let begin = Instant::now();
     let measures = bench::run(arguments.scale, &arguments.only, say).await;
     let command = format!("just bench {}", words.join(" ")).trim_end().to_owned();

@@ -73,7 +73,7 @@ impl Measure {
 // === impl Difference ===
 
 impl Difference {
-    pub(super) fn of(pairs: &[[Duration; 2]]) -> Self {
+    pub(super) fn from_pairs(pairs: &[[Duration; 2]]) -> Self {
         let mut found: Vec<_> =
             pairs.iter().map(|[one, other]| millis(*one) - millis(*other)).collect();
         found.sort_unstable_by(f64::total_cmp);
@@ -162,11 +162,11 @@ mod tests {
         let pairs: Vec<_> = (0..100)
             .map(|pair| [1000 * pair + 500 + pair, 1000 * pair + 500].map(Duration::from_millis))
             .collect();
-        let Difference { median, error } = Difference::of(&pairs);
+        let Difference { median, error } = Difference::from_pairs(&pairs);
         // The middle half spans 50 ms, and the root of a hundred is ten.
         assert!((median - 50.0).abs() < 1e-6, "{median}");
         assert!((error - 4.644).abs() < 1e-3, "{error}");
-        assert_eq!(Difference::of(&[]), Difference { median: 0.0, error: 0.0 });
+        assert_eq!(Difference::from_pairs(&[]), Difference { median: 0.0, error: 0.0 });
     }
 
     #[test]

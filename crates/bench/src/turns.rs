@@ -69,7 +69,7 @@ fn dry_run() -> Measure {
     let mut spec = seed::spec(1, 1_000_000);
     "1".clone_into(&mut spec.tasks[0].resources.cpu);
     spec.constraints = most_constraints();
-    let plan = JobPlan::of(&spec).expect("a readable demand");
+    let plan = JobPlan::from_spec(&spec).expect("a readable demand");
     let begin = thread_time();
     let preview = driven.scheduler.preview(&plan, spec.count);
     let took = thread_time().saturating_sub(begin);

@@ -1,6 +1,6 @@
 //! One agent, from start to stop.
 
-mod opened;
+mod setup;
 
 use std::future::Future;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::opened::{Opened, limits};
+use self::setup::{Setup, limits};
 use crate::data::handover::Handover;
 use crate::data::logs::Outputs;
 use crate::data::results::publisher::PublishedDir;
@@ -32,7 +32,7 @@ use crate::http;
 use crate::http::guard::Guard;
 use crate::http::local_token::LocalTokenError;
 use crate::http::shared::{Readers, Shared};
-use crate::node::effects::{Files, Steps};
+use crate::node::effects::{EffectRunner, Files};
 use crate::node::ledger::{Ledger, LedgerError};
 use crate::node::mailbox::{Mailbox, Message};
 use crate::node::outbox::Outbox;
@@ -114,8 +114,8 @@ impl Agent {
     /// orchestrator in the background: an unreachable orchestrator does not prevent the start, except
     /// that of a new node, which has no certificate yet.
     pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
-        let Opened { data_dir, ledger, contents, gpus, capacity, listener, listen_addr, enrolment } =
-            Opened::open(&settings).await?;
+        let Setup { data_dir, ledger, contents, gpus, capacity, listener, listen_addr, enrolment } =
+            Setup::open(&settings).await?;
         let node_id = ledger.node_id();
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
@@ -127,26 +127,26 @@ impl Agent {
         let secrets = Secrets::new(Handover::new(asking.clone(), node_id), secrets_dir.clone());
         let around =
             Surroundings { node_id, data_dir: &data_dir, tasks: &tasks, held: contents.engines() };
-        let steps = steps(&settings, listen_addr, &around, gpus, (secrets, secrets_dir)).await?;
-        let (engines, observer) = (Arc::clone(&steps.engines), Arc::clone(&steps.observer));
+        let runner = runner(&settings, listen_addr, &around, gpus, (secrets, secrets_dir)).await?;
+        let (engines, observer) = (Arc::clone(&runner.engines), Arc::clone(&runner.observer));
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
         let vitals = Arc::new(Vitals::default());
         let (held, file) = (Arc::clone(&vitals), data_dir.node_usage());
-        tasks.spawn(Arc::clone(&steps.meters).follow_node(move || held.held(), file));
+        tasks.spawn(Arc::clone(&runner.meters).follow_node(move || held.held(), file));
         let parts = Parts {
             limits: limits(&settings, capacity),
             outbox: Arc::clone(&outbox),
-            steps: Arc::clone(&steps),
+            runner: Arc::clone(&runner),
             mailbox: mailbox.clone(),
             vitals: Arc::clone(&vitals),
         };
         let guard = Guard::open(&enrolment, &settings, data_dir.local_token())?;
         let (pulse, supervisor) = spawn_supervisor(ledger, contents, parts, messages, data_dir);
         let record =
-            Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
+            Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&runner)));
         let watch = SessionWatch::new();
-        let outputs = Outputs::new(&engines, &mailbox, &steps.files);
+        let outputs = Outputs::new(&engines, &mailbox, &runner.files);
         let stop_serving = CancellationToken::new();
         let shared = Shared {
             record,
@@ -161,14 +161,14 @@ impl Agent {
             readers: Readers::new(),
             guard: Arc::new(guard),
         };
-        let measuring = (vitals, Arc::clone(&steps));
+        let measuring = (vitals, Arc::clone(&runner));
         let clients = (&enrolment, asking);
         let session = session(&settings, node_id, clients, measuring, &tasks, &shared)?;
         let server = tokio::spawn(http::Service::new(shared).serve(listener, stop_serving.clone()));
         tasks.spawn(sweep::published(published, settings.results.retain()));
-        let background = Arc::clone(&steps.engines);
+        let background = Arc::clone(&runner.engines);
         let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
-        spawn_background(&tasks, steps, session, Arc::clone(&drain));
+        spawn_background(runner, session, Arc::clone(&drain));
         Ok(RunningAgent {
             node_id,
             listen_addr,
@@ -190,7 +190,7 @@ fn session(
     settings: &Settings,
     node_id: NodeId,
     (enrolment, client): (&Enrolment, Client),
-    (vitals, steps): (Arc<Vitals>, Arc<Steps>),
+    (vitals, runner): (Arc<Vitals>, Arc<EffectRunner>),
     tasks: &Tasks,
     shared: &Shared,
 ) -> Result<Arc<Session>, StartError> {
@@ -198,12 +198,13 @@ fn session(
     // A separate client: heartbeats run on their own thread and never wait for a connection.
     let own = self::client(settings, enrolment)?;
     let expired = Arc::new(Notify::new());
-    let renewal = Renewal::of(enrolment, vec![client.clone(), own.clone()], Arc::clone(&expired));
+    let renewal =
+        Renewal::for_clients(enrolment, vec![client.clone(), own.clone()], Arc::clone(&expired));
     let expired = renewal.is_some().then_some(expired);
     if let Some(renewal) = renewal {
         tasks.spawn(renewal.keep());
     }
-    let probes = Arc::clone(&steps.probes);
+    let probes = Arc::clone(&runner.probes);
     let heartbeats = Heartbeats::start(
         own,
         node_id,
@@ -220,7 +221,7 @@ fn session(
             node_id,
             outputs,
             shared.published.clone(),
-            Arc::clone(&steps.meters),
+            Arc::clone(&runner.meters),
             tasks.clone(),
         ),
         client,
@@ -237,18 +238,18 @@ fn session(
     }))
 }
 
-async fn steps(
+async fn runner(
     settings: &Settings,
     listen_addr: SocketAddr,
     around: &Surroundings<'_>,
     gpus: Inventory,
     (secrets, secrets_dir): (Secrets, Option<SecretsDir>),
-) -> Result<Arc<Steps>, OtlpError> {
+) -> Result<Arc<EffectRunner>, OtlpError> {
     let (node_id, data_dir) = (around.node_id, around.data_dir);
     let tracer = Tracer::start(&settings.otlp, "compute-agent", node_id.to_string())?;
     let engines = engines(settings, around).await;
     let files = Files::new(settings, data_dir, listen_addr, secrets);
-    Ok(Arc::new(Steps {
+    Ok(Arc::new(EffectRunner {
         node_id,
         reserve: Reserve::new(&engines, &files.copies, data_dir.root(), settings),
         meters: Arc::new(Meters::new(&engines, data_dir.executions())),
@@ -298,17 +299,17 @@ async fn engines(settings: &Settings, around: &Surroundings<'_>) -> Arc<Engines>
     engines
 }
 
-fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, drain: Arc<Drain>) {
-    let mailbox = session.mailbox.clone();
+fn spawn_background(runner: Arc<EffectRunner>, session: Arc<Session>, drain: Arc<Drain>) {
+    let (tasks, mailbox) = (runner.tasks.clone(), session.mailbox.clone());
     tasks.spawn(async move { drain.undo().await });
-    let engines = Arc::clone(&steps.engines);
+    let engines = Arc::clone(&runner.engines);
     tasks.spawn(async move { engines.keep().await });
-    let keeping = Arc::clone(&steps);
+    let keeping = Arc::clone(&runner);
     tasks.spawn(async move { keeping.reserve.keep().await });
     let reporting = Arc::clone(&session);
     tasks.spawn(async move { reporting.report().await });
     tasks.spawn(async move { session.keep().await });
-    tasks.spawn(sweep::leftovers(steps, mailbox.clone()));
+    tasks.spawn(sweep::leftovers(runner, mailbox.clone()));
     tasks.spawn(async move {
         let mut ticks = tokio::time::interval(TICK);
         loop {

@@ -88,11 +88,11 @@ impl Service {
     {
         let (method, began) = (request.method().clone(), Instant::now());
         let found = self.routes.find(request.uri().path());
-        let metrics = found.as_ref().map_or(&*self.unmatched, |found| &found.about().metrics);
+        let metrics = found.as_ref().map_or(&*self.unmatched, |found| &found.meta().metrics);
         let is_routine = found.as_ref().is_some_and(|found| found.is_routine());
         let admitted = async |request: Request<Body>| {
             let Some(found) = found else { return failure::unknown_path(&request) };
-            match self.shared.guard.admit(found.about().open_to, request.headers()).await {
+            match self.shared.guard.admit(found.meta().open_to, request.headers()).await {
                 Ok(()) => found.answer(request).await,
                 Err(response) => response,
             }

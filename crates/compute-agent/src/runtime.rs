@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::data::credentials::Granted;
 use crate::data::inputs::placement::MountedInput;
 use crate::data::progress::Progress;
-use crate::data::secrets::HandedOver;
+use crate::data::secrets::ExecutionSecrets;
 use crate::host::cgroup::Reading;
 use crate::host::device::Device;
 pub(crate) use field::field_of;
@@ -47,7 +47,7 @@ pub(crate) struct Run {
     /// The credentials that the task names.
     pub(crate) granted: Granted,
     pub(crate) inputs: Vec<MountedInput>,
-    pub(crate) secrets: HandedOver,
+    pub(crate) secrets: ExecutionSecrets,
     /// The modules that [`Executor::modules`] requested, in its order.
     pub(crate) modules: Vec<PathBuf>,
     /// Its GPUs, by the names of the container runtime.
@@ -269,7 +269,7 @@ impl From<ExecutorError> for Failure {
     fn from(error: ExecutorError) -> Self {
         match error {
             ExecutorError::Failed(failure) => failure,
-            ExecutorError::Refused { reason, formerly } => Self::of(formerly, reason),
+            ExecutorError::Refused { reason, formerly } => Self::new(formerly, reason),
             ExecutorError::Unreachable { .. }
             | ExecutorError::Gone
             | ExecutorError::NoSuchImage { .. }

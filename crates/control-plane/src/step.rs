@@ -19,10 +19,10 @@
 //! whose outcome is unknown nor be interrupted in it by the loss of the store.
 
 mod arrivals;
+mod commit_builder;
 mod committing;
 mod event;
 mod gate;
-mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,19 +32,19 @@ use scheduler::input::Input;
 use scheduler::time::Moment;
 
 use self::arrivals::Arrivals;
+use self::commit_builder::CommitBuilder;
 pub use self::event::{
-    Action, Envelope, Event, Failure, Held, IdempotencyKey, Lookups, NotCreated, Origin, Reason,
-    Refused, Reply, Request, Submission, TakeError, Taken,
+    Action, Delivery, Envelope, Event, Failure, IdempotencyKey, Lookups, NotCreated, Origin,
+    Reason, Refused, Reply, Request, Submission, TakeError, TermState,
 };
 use self::gate::Gate;
 pub use self::gate::{Release, Trust};
-use self::turn::Turn;
 use crate::audit::Chains;
 use crate::batch::{Batch, Content, NumberedCommit};
 use crate::clock::Stamp;
 use crate::pruning::Pruning;
 use crate::records::Records;
-use crate::store::{CommitId, Known, Progress, Retention, StoreError, Term};
+use crate::store::{CommitId, LookupResults, Progress, Retention, StoreError, Term};
 
 /// How often a store that failed is tried again.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ struct Serving {
 /// A commit that is repeated, never changed, until its outcome is known.
 struct Writing<C> {
     commit: NumberedCommit,
-    held: Vec<Held<C>>,
+    held: Vec<Delivery<C>>,
     since: Moment,
     attempt: Attempt,
 }
@@ -136,8 +136,8 @@ impl<C> Step<C> {
     pub fn on(&mut self, event: Event<C>, now: Stamp) -> Vec<Action<C>> {
         match event {
             Event::Inputs { inputs, known } => self.on_inputs(inputs, known, now),
-            Event::Heard { deaf, arrivals } => {
-                self.heard.note(deaf, arrivals);
+            Event::Heard { gap, arrivals } => {
+                self.heard.note(gap, arrivals);
                 Vec::new()
             }
             Event::Committed(id, result) => self.on_committed(id, result, now),
@@ -185,7 +185,7 @@ impl<C> Step<C> {
     fn on_inputs(
         &mut self,
         inputs: Vec<Envelope<C>>,
-        known: Option<Known>,
+        known: Option<LookupResults>,
         now: Stamp,
     ) -> Vec<Action<C>> {
         match self.leave() {
@@ -206,7 +206,9 @@ impl<C> Step<C> {
             Phase::Loading(Load::RetryAt(at)) if at <= now.moment => {
                 self.load(Reason::Retry, now.moment)
             }
-            Phase::Serving(serving) => self.turn(serving, Vec::new(), Some(Known::default()), now),
+            Phase::Serving(serving) => {
+                self.turn(serving, Vec::new(), Some(LookupResults::default()), now)
+            }
             Phase::Committing { serving, writing } => self.repeat(serving, writing, now.moment),
             Phase::Full { serving, probe: Probe::DueAt(at) } if at <= now.moment => {
                 let commit = serving.next_commit(Content::Probe, now);
@@ -221,7 +223,7 @@ impl<C> Step<C> {
     }
 
     /// Loading => Serving, or tries again.
-    fn on_took(&mut self, result: Result<Taken, TakeError>, now: Stamp) -> Vec<Action<C>> {
+    fn on_took(&mut self, result: Result<TermState, TakeError>, now: Stamp) -> Vec<Action<C>> {
         let since = match self.leave() {
             Phase::Loading(Load::UnderWay { since }) => since,
             phase @ (Phase::Loading(Load::RetryAt(_))
@@ -234,7 +236,7 @@ impl<C> Step<C> {
             }
         };
         match result {
-            Ok(Taken { progress, scheduler, records, audit }) => {
+            Ok(TermState { progress, scheduler, records, audit }) => {
                 self.gate.renewed(since);
                 let Progress { term, last_commit, .. } = progress;
                 let wake = scheduler.next_wake(now.moment);
@@ -258,23 +260,23 @@ impl<C> Step<C> {
         &mut self,
         mut serving: Box<Serving>,
         inputs: Vec<Envelope<C>>,
-        known: Option<Known>,
+        known: Option<LookupResults>,
         now: Stamp,
     ) -> Vec<Action<C>> {
         let number = serving.last_commit + 1;
-        let mut turn = Turn::new(known, number);
+        let mut builder = CommitBuilder::new(known, number);
         let Serving { scheduler, records, .. } = serving.as_mut();
         // Nothing is decided before the heartbeats that arrived until now: neither whose lease has
         // ended nor who gets work.
-        self.heard.hand_over(&mut turn, scheduler, now.now());
+        self.heard.hand_over(&mut builder, scheduler, now.now());
         for envelope in inputs {
-            turn.take(scheduler, records, envelope, now.moment);
+            builder.take(scheduler, records, envelope, now.moment);
         }
         if serving.wake <= now.moment {
-            turn.handle(&mut serving.scheduler, now.now(), Input::Tick);
+            builder.handle(&mut serving.scheduler, now.now(), Input::Tick);
         }
         serving.wake = serving.scheduler.next_wake(now.moment);
-        let (batch, held) = turn.end(&mut serving.audit);
+        let (batch, held) = builder.finish(&mut serving.audit);
         let is_free = batch.is_empty() && (held.is_empty() || self.gate.is_open(now.moment));
         let batch = Arc::new(batch);
         if is_free {
@@ -289,7 +291,7 @@ impl<C> Step<C> {
         &mut self,
         mut serving: Box<Serving>,
         batch: Arc<Batch>,
-        held: Vec<Held<C>>,
+        held: Vec<Delivery<C>>,
         now: Stamp,
     ) -> Vec<Action<C>> {
         let release = self.gate.release(&mut serving.scheduler, batch, held, now.moment);

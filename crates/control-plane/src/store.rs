@@ -31,8 +31,8 @@ mod query;
 pub mod sqlite;
 
 pub use self::commit::{
-    Admission, Commit, CommitId, EXECUTION_ROWS, JOB_ROWS, Known, Outcome, Progress, Removal,
-    Removed, Term, Write,
+    Admission, Commit, CommitId, EXECUTION_ROWS, JOB_ROWS, LookupResults, Outcome, Progress,
+    Removal, Removed, Term, Write,
 };
 
 pub use self::query::{
@@ -85,7 +85,7 @@ pub trait Store: Send {
         keys: &[RequestKey],
         oldest: Moment,
         jobs: &[JobId],
-    ) -> Result<Known, StoreError>;
+    ) -> Result<LookupResults, StoreError>;
 }
 
 /// The readers' half; every call is blocking and short.

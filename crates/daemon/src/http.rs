@@ -24,7 +24,7 @@ pub use operations::method;
 pub use operations::{Described, Document, Operations};
 pub use query::{InvalidQuery, MAX_LIMIT, Query, invalid_query};
 pub use refusal::{JSON, Refusal};
-pub use routes::{Found, Routes, parameters};
+pub use routes::{RouteMatch, Routes, parameters};
 pub use serve::{Listening, connections_within, serve};
 pub use tls::{ClientCertificate, Tls};
 pub use unread::RequestBody;

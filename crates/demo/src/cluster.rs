@@ -149,7 +149,7 @@ async fn start_agent(
     };
     // Only engines that are there: an agent warns of each that it lacks.
     settings.engines = vec![engine.kind()];
-    match (engine, programs::beside_this_program(RUNNER)) {
+    match (engine, programs::next_to_this_program(RUNNER)) {
         (DemoEngine::Docker { .. }, None) => {}
         (DemoEngine::Docker { .. }, Some(runner)) => {
             settings.engines.push(EngineType::Wasm);

@@ -121,7 +121,7 @@ pub async fn reach(place: &'static str) -> Option<Fault> {
 
 /// The failpoints before and after a fallible step.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<E> {
+pub struct StepFailpoints<E> {
     pub before: &'static str,
     pub after: &'static str,
     /// The error when the step was not executed.
@@ -133,18 +133,18 @@ pub struct Places<E> {
 /// Executes a step between its two failpoints.
 #[inline]
 pub async fn around<T, E, F: Future<Output = Result<T, E>>>(
-    places: Places<E>,
+    points: StepFailpoints<E>,
     step: impl Fn() -> F,
 ) -> Result<T, E> {
-    match reach(places.before).await {
+    match reach(points.before).await {
         None => {}
-        Some(Fault::Error) => return Err((places.refused)()),
+        Some(Fault::Error) => return Err((points.refused)()),
         // Only the outcome of the second execution counts.
         Some(Fault::Twice) => drop(step().await),
     }
     let outcome = step().await;
-    match reach(places.after).await {
-        Some(Fault::Error) => Err((places.lost)()),
+    match reach(points.after).await {
+        Some(Fault::Error) => Err((points.lost)()),
         None | Some(Fault::Twice) => outcome,
     }
 }

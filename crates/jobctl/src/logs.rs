@@ -57,7 +57,7 @@ pub(crate) struct Printer {
 
 /// Shows the existing output.
 pub(crate) async fn all(client: &Client, job: &Job, out: Out) -> Result<()> {
-    let mut printer = Printer::new(out).of(job);
+    let mut printer = Printer::new(out).for_job(job);
     read(client, job.id, &JobLogsQuery::default(), &mut printer).await
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn follow(
     out: Out,
     spinner: &mut SpinnerHandle,
 ) -> Result<()> {
-    let mut printer = Printer::new(out).of(&client.describe_job(id).await?);
+    let mut printer = Printer::new(out).for_job(&client.describe_job(id).await?);
     printer.spinner = std::mem::take(spinner);
     let query = JobLogsQuery { follow: true, ..JobLogsQuery::default() };
     read(client, id, &query, &mut printer).await
@@ -127,7 +127,7 @@ impl Printer {
     }
 
     /// Enables prefixes as in the service's plain text: for jobs with several executions at a time.
-    pub(crate) fn of(mut self, job: &Job) -> Self {
+    pub(crate) fn for_job(mut self, job: &Job) -> Self {
         self.prefixed = match job.spec.job_type {
             JobType::Batch | JobType::Service => job.spec.count > 1,
             JobType::Ops | JobType::Daemon => true,
@@ -203,7 +203,7 @@ impl Printer {
         if let Some(offset) = line.offset {
             self.printed += 1;
             let position = self.positions.entry(line.execution_id).or_default();
-            *position.bytes.of_mut(stream) = offset;
+            *position.bytes.offset_mut(stream) = offset;
             position.last = self.printed;
         }
         self.spinner.clear();
@@ -229,7 +229,7 @@ impl Printer {
         let is_cut = line.partial && !self.prefixed;
         if self.is_terminal(source.1) {
             let colours = self.colours.entry(source).or_default();
-            text.push_str(&colours.of(&line.line, self.out.colours()));
+            text.push_str(&colours.render(&line.line, self.out.colours()));
             if !is_cut {
                 text.push_str(colours.end());
             }

@@ -98,7 +98,7 @@ pub(crate) fn name_of(node: &Node) -> String {
 
 impl NodeNames {
     /// The name, or the short ID of a node that is not known any more.
-    pub(crate) fn of(&self, id: NodeId) -> String {
+    pub(crate) fn name_of(&self, id: NodeId) -> String {
         self.0.get(&id).cloned().unwrap_or_else(|| id.short())
     }
 }

@@ -24,13 +24,13 @@ struct Set {
 /// The usable keys of a set. Keys for other purposes and of unknown kinds are left out.
 pub(crate) fn parse(set: &[u8]) -> Result<Vec<Key>, serde_json::Error> {
     let Set { keys } = serde_json::from_slice(set)?;
-    Ok(keys.into_iter().take(MAX_KEYS).filter_map(Key::of).collect())
+    Ok(keys.into_iter().take(MAX_KEYS).filter_map(Key::parse).collect())
 }
 
 // === impl Key ===
 
 impl Key {
-    fn of(value: Value) -> Option<Self> {
+    fn parse(value: Value) -> Option<Self> {
         let jwk: Jwk = serde_json::from_value(value).ok()?;
         let (algorithm, stated) = match &jwk.algorithm {
             AlgorithmParameters::RSA(_) => (Algorithm::RS256, KeyAlgorithm::RS256),

@@ -16,13 +16,13 @@ use crate::token::{self, Claims, Expected, InvalidToken, Named, VerifyError};
 /// For how long keys serve while the issuer is away.
 pub const KEYS_SERVE: Duration = Duration::from_hours(24);
 
-/// How often at most a token with an unknown key has the keys asked for.
+/// Minimum interval between fetches of the keys because a token has an unknown one.
 pub const UNKNOWN_KEY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The age from which keys are asked for again: until then a key that the issuer withdrew is used.
 const KEYS_ARE_FRESH: Duration = Duration::from_hours(1);
 
-/// How often at most older keys are asked for again.
+/// Minimum interval between fetches that renew older keys.
 const RENEW_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Minimum interval between fetches while the issuer's keys are missing.

@@ -1,6 +1,6 @@
 //! Assembles one running orchestrator, for the daemon and for whole clusters in one process.
 
-mod opened;
+mod setup;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::opened::Opened;
+use self::setup::Setup;
 use crate::access::bootstrap::{self, BootstrapError};
 use crate::access::left_token::{self, LeaveTokenError};
 use crate::access::{labels, upkeep};
@@ -30,7 +30,7 @@ use crate::http::{self, Api, Guard, Own, Pools};
 use crate::identity::IdentityError;
 use crate::issuer::IssuerError;
 use crate::keys::{KeyError, authorities};
-use crate::logs::Access;
+use crate::logs::LogService;
 use crate::protection::{Protection, ProtectionError};
 use crate::reads::Reader;
 use crate::rotation;
@@ -82,8 +82,8 @@ pub enum StartError {
 /// Opens on a separate thread. Its end immediately frees what loading took for a moment: 30 MB for
 /// a million jobs, which a thread that waits for other work would keep.
 async fn load(
-    open: impl FnOnce() -> Result<Opened, StartError> + Send + 'static,
-) -> Result<Opened, StartError> {
+    open: impl FnOnce() -> Result<Setup, StartError> + Send + 'static,
+) -> Result<Setup, StartError> {
     let (done, opened) = oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
@@ -201,9 +201,9 @@ impl Orchestrator {
         let view = Arc::new(View::default());
         let opened = {
             let (view, settings) = (Arc::clone(&view), settings.clone());
-            load(move || Opened::open(&settings, view)).await?
+            load(move || Setup::open(&settings, view)).await?
         };
-        let Opened { identity, keys, records, reads, handle, driver, observer, issuer } = opened;
+        let Setup { identity, keys, records, reads, handle, driver, observer, issuer } = opened;
         let protection = {
             let is_protected = settings.exposure() == Exposure::Protected;
             let opened =
@@ -228,7 +228,7 @@ impl Orchestrator {
         let cluster =
             Watched::new(Arc::clone(&view), Arc::clone(&observer.metrics), reader.clone());
         let refusals = &observer.metrics.refusals;
-        let logs = Access::new(reader.clone(), Arc::clone(&view), refusals, stopping.clone());
+        let logs = LogService::new(reader.clone(), Arc::clone(&view), refusals, stopping.clone());
         let api = Arc::new(Api {
             handle,
             reader,

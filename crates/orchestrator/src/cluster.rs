@@ -86,7 +86,7 @@ impl Watched {
     }
 
     fn sample_now(&self, now: Timestamp) {
-        let fleet = Fleet::of(&self.view.nodes());
+        let fleet = Fleet::from_nodes(&self.view.nodes());
         self.ring().push(now, &fleet, &self.metrics.counts());
     }
 
@@ -118,7 +118,7 @@ impl Watched {
                 JobStateType::Pending | JobStateType::Queued | JobStateType::Running => {}
             }
         }
-        let fleet = Fleet::of(&self.view.nodes());
+        let fleet = Fleet::from_nodes(&self.view.nodes());
         Ok(Cluster {
             time: clock::now().rfc3339(),
             jobs,
@@ -162,7 +162,7 @@ struct Fleet {
 // === impl Fleet ===
 
 impl Fleet {
-    fn of(nodes: &[Arc<Node>]) -> Self {
+    fn from_nodes(nodes: &[Arc<Node>]) -> Self {
         let mut fleet = Self {
             nodes: NodeCounts::default(),
             capacity: Resources::ZERO,

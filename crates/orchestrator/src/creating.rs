@@ -10,15 +10,15 @@ use control_plane::records::RecordKind;
 
 /// How many of each kind are being created in each namespace.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Creating(Arc<Mutex<HashMap<Place, usize>>>);
+pub(crate) struct Creating(Arc<Mutex<HashMap<Scope, usize>>>);
 
-type Place = (RecordKind, String);
+type Scope = (RecordKind, String);
 
 /// A record that is being created, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Begun {
     creating: Creating,
-    places: Vec<Place>,
+    scopes: Vec<Scope>,
 }
 
 // === impl Creating ===
@@ -30,16 +30,16 @@ impl Creating {
         kind: RecordKind,
         namespaces: impl IntoIterator<Item = String>,
     ) -> Begun {
-        let places: Vec<_> = namespaces.into_iter().map(|namespace| (kind, namespace)).collect();
+        let scopes: Vec<_> = namespaces.into_iter().map(|namespace| (kind, namespace)).collect();
         let mut counts = self.counts();
-        for place in &places {
-            *counts.entry(place.clone()).or_default() += 1;
+        for scope in &scopes {
+            *counts.entry(scope.clone()).or_default() += 1;
         }
         drop(counts);
-        Begun { creating: self.clone(), places }
+        Begun { creating: self.clone(), scopes }
     }
 
-    fn counts(&self) -> MutexGuard<'_, HashMap<Place, usize>> {
+    fn counts(&self) -> MutexGuard<'_, HashMap<Scope, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -50,18 +50,18 @@ impl Begun {
     /// How many others are being created in each of its namespaces, in their order.
     pub(crate) fn others(&self) -> Vec<usize> {
         let counts = self.creating.counts();
-        let of = |place| counts.get(place).copied().unwrap_or_default().saturating_sub(1);
-        self.places.iter().map(of).collect()
+        let of = |scope| counts.get(scope).copied().unwrap_or_default().saturating_sub(1);
+        self.scopes.iter().map(of).collect()
     }
 }
 
 impl Drop for Begun {
     fn drop(&mut self) {
         let mut counts = self.creating.counts();
-        for place in &self.places {
-            match counts.get_mut(place) {
+        for scope in &self.scopes {
+            match counts.get_mut(scope) {
                 Some(count) if *count > 1 => *count -= 1,
-                _ => drop(counts.remove(place)),
+                _ => drop(counts.remove(scope)),
             }
         }
     }

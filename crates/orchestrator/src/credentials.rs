@@ -74,7 +74,9 @@ pub(crate) fn check(records: &Published, spec: &JobSpec) -> Findings {
         for named in task.credentials() {
             let name = named.name;
             let stored = records.get(&sealed::key::<CredentialScope>(&spec.namespace, name));
-            let Some(stored) = stored.as_ref().and_then(SealedRecord::<CredentialScope>::of) else {
+            let Some(stored) =
+                stored.as_ref().and_then(SealedRecord::<CredentialScope>::from_record)
+            else {
                 findings.missing.push(name.to_owned());
                 continue;
             };

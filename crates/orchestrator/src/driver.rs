@@ -333,7 +333,7 @@ fn origin_of(input: &Input) -> Origin {
         | Input::Provided { .. }
         | Input::ForgetNode { .. }
         | Input::Heard(_)
-        | Input::WasDeaf(_)
+        | Input::MissedHeartbeats(_)
         | Input::Tick => Origin::User,
     }
 }

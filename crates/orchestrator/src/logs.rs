@@ -3,7 +3,6 @@
 //! Output is produced on demand: the chain from the reader to the nodes holds a few pieces per
 //! execution, however slow the reader and however long the output.
 
-mod access;
 mod archive;
 mod by_time;
 mod item;
@@ -11,12 +10,12 @@ mod merge;
 mod record;
 mod relay;
 mod render;
+mod service;
 mod source;
 mod usage;
 
 use std::sync::Arc;
 
-pub(crate) use access::Access;
 pub(crate) use archive::{Archive, NoArchive};
 pub(crate) use item::{LogOptions, LogOrder};
 use merge::Merge;
@@ -24,6 +23,7 @@ pub(crate) use merge::{Resumed, Which};
 pub(crate) use relay::Attachment;
 use render::Render;
 pub(crate) use render::{BrokenOff, Form};
+pub(crate) use service::LogService;
 pub(crate) use usage::{OfNode, Used};
 
 /// The output for one reader, produced as it is read.
@@ -32,9 +32,9 @@ pub(crate) struct Reading {
     render: Render,
 }
 
-// === impl Access ===
+// === impl LogService ===
 
-impl Access {
+impl LogService {
     pub(crate) fn read(
         self: &Arc<Self>,
         which: Which,

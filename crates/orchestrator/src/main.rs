@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     daemon::keep_files_private();
     failpoint::listen();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(copying) = Copying::of(&arguments) {
+    if let Some(copying) = Copying::parse(&arguments) {
         return copying.run();
     }
     let (config, probes) = match Command::parse(arguments) {
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
 // === impl Copying ===
 
 impl Copying {
-    fn of(arguments: &[String]) -> Option<Self> {
+    fn parse(arguments: &[String]) -> Option<Self> {
         let (command, arguments) = arguments.split_first()?;
         let command = match command.as_str() {
             "backup" => Copy::Backup,

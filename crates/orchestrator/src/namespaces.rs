@@ -36,13 +36,13 @@ pub(crate) fn exists(records: &Published, name: &str) -> bool {
 
 /// The namespace, without restrictions where it has no record.
 pub(crate) fn settings(records: &Published, name: &str) -> StoredNamespace {
-    records.get(&key(name)).map(|record| StoredNamespace::of(&record)).unwrap_or_default()
+    records.get(&key(name)).map(|record| StoredNamespace::from_record(&record)).unwrap_or_default()
 }
 
 // === impl StoredNamespace ===
 
 impl StoredNamespace {
-    pub(crate) fn of(record: &Record) -> Self {
+    pub(crate) fn from_record(record: &Record) -> Self {
         serde_json::from_str(&record.value).unwrap_or_default()
     }
 

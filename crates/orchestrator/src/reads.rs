@@ -10,7 +10,7 @@ use control_plane::store::{Reads, StoreError, sqlite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::shares::turns::{Turn, Turns};
+use crate::shares::permit_queue::{PermitQueue, QueuedPermit};
 use crate::shares::{Owner, Pool, Refusals, Refused};
 
 /// Concurrent queries of agents, which are short.
@@ -36,7 +36,7 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(crate) struct Reader {
     reads: Arc<dyn Reads>,
-    users: Turns,
+    users: PermitQueue,
     agents: Arc<Semaphore>,
     queue_timeout: Duration,
 }
@@ -50,7 +50,7 @@ pub(crate) enum AskedBy {
 
 /// A read in progress.
 enum Reading {
-    OfUser { _turn: Turn },
+    OfUser { _turn: QueuedPermit },
     OfAgent { _permit: OwnedSemaphorePermit },
 }
 
@@ -72,11 +72,11 @@ pub(crate) enum ReadError {
 
 impl Reader {
     pub(crate) fn new(reads: Arc<dyn Reads>, refusals: &Refusals) -> Self {
-        let users = Turns::new(POOL, USERS_AT_ONCE, PLACES, refusals);
-        Self::with_turns(reads, users, QUEUE_TIMEOUT)
+        let users = PermitQueue::new(POOL, USERS_AT_ONCE, PLACES, refusals);
+        Self::with_queue(reads, users, QUEUE_TIMEOUT)
     }
 
-    fn with_turns(reads: Arc<dyn Reads>, users: Turns, queue_timeout: Duration) -> Self {
+    fn with_queue(reads: Arc<dyn Reads>, users: PermitQueue, queue_timeout: Duration) -> Self {
         let agents = Arc::new(Semaphore::new(AGENTS_AT_ONCE));
         Self { reads, users, agents, queue_timeout }
     }
@@ -139,8 +139,8 @@ mod tests {
     use crate::http::error::Failure;
 
     fn with_readers(reads: Arc<dyn Reads>, users: usize, queue_timeout: Duration) -> Reader {
-        let users = Turns::new(POOL, users, 100, &Refusals::default());
-        Reader::with_turns(reads, users, queue_timeout)
+        let users = PermitQueue::new(POOL, users, 100, &Refusals::default());
+        Reader::with_queue(reads, users, queue_timeout)
     }
 
     #[tokio::test]

@@ -198,7 +198,7 @@ impl Rotation {
 /// When the last certificate of the CA expires that signs now.
 fn last_expiry(view: &View, newest: Timestamp) -> Timestamp {
     let identities = view.records().of_kind(RecordKind::NodeIdentity);
-    let ends = identities.iter().filter_map(crate::access::node::StoredIdentity::of);
+    let ends = identities.iter().filter_map(crate::access::node::StoredIdentity::from_record);
     ends.map(|identity| identity.expire_time).fold(newest, Timestamp::max)
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn put<S: Scope>(
     now: Timestamp,
 ) -> Result<(S::Shown, Vec<RecordWrite>), KeyError> {
     let record = records.get(key);
-    let before = record.as_ref().and_then(SealedRecord::<S>::of);
+    let before = record.as_ref().and_then(SealedRecord::<S>::from_record);
     let version = before.as_ref().map_or(0, |before| before.version) + 1;
     let (sealed, mut writes) = keys.seal_value(records, &scope.sealed_for(key, version), value)?;
     let create_time = before.map_or(now, |before| before.create_time);
@@ -87,7 +87,7 @@ pub(crate) fn reveal<S: Scope>(
 ) -> Result<Option<(u64, S::Revealed)>, KeyError> {
     let Some(stored) = records.get(key) else { return Ok(None) };
     let damaged = || KeyError::Damaged { what: what::<S>(key) };
-    let record = SealedRecord::<S>::of(&stored).ok_or_else(damaged)?;
+    let record = SealedRecord::<S>::from_record(&stored).ok_or_else(damaged)?;
     let value = record.unsealed(keys, records, key)?;
     let version = record.version;
     let revealed = S::revealed(record, place(key).1, &value).ok_or_else(damaged)?;
@@ -101,13 +101,13 @@ fn what<S: Scope>(key: &RecordKey) -> String {
 // === impl SealedRecord ===
 
 impl<S: Scope> SealedRecord<S> {
-    pub(crate) fn of(record: &Record) -> Option<Self> {
+    pub(crate) fn from_record(record: &Record) -> Option<Self> {
         serde_json::from_str(&record.value).ok()
     }
 
     /// Which key the value is encrypted with; `None` where the record is damaged.
     pub(crate) fn key_id(record: &Record) -> Option<String> {
-        Self::of(record).map(|it| it.sealed.key_id)
+        Self::from_record(record).map(|it| it.sealed.key_id)
     }
 
     /// The same value, encrypted with the newest key.
@@ -117,7 +117,7 @@ impl<S: Scope> SealedRecord<S> {
         stored: &Record,
     ) -> Result<RecordWrite, KeyError> {
         let damaged = || KeyError::Damaged { what: what::<S>(&stored.key) };
-        let record = Self::of(stored).ok_or_else(damaged)?;
+        let record = Self::from_record(stored).ok_or_else(damaged)?;
         let value = record.unsealed(keys, records, &stored.key)?;
         let sealed_for = record.scope.sealed_for(&stored.key, record.version);
         // There is a key: the value was read with one.

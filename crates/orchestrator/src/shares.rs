@@ -18,8 +18,8 @@
 mod lock;
 mod owner;
 pub(crate) mod pace;
+pub(crate) mod permit_queue;
 mod refusals;
-pub(crate) mod turns;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -52,13 +52,13 @@ pub(crate) struct Pool {
 pub(crate) struct Shares {
     pool: Pool,
     total: usize,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<PermitCounts>>,
     refusals: Refusals,
 }
 
 /// Some permits of a pool; returned when this is dropped.
 pub(crate) struct Permit {
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<PermitCounts>>,
     owner: Owner,
     count: usize,
 }
@@ -85,7 +85,7 @@ pub(crate) enum Bound {
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct PermitCounts {
     all: usize,
     by_group: HashMap<Group, usize>,
     by_owner: HashMap<Owner, usize>,
@@ -103,7 +103,7 @@ impl Shares {
     pub(crate) fn take(&self, owner: &Owner, count: usize) -> Result<Permit, Refused> {
         let mut held = lock(&self.held);
         if let Err(bound) = self.check(&held, owner, count) {
-            let favoured = held.largest_besides(&owner.group).cloned();
+            let favoured = held.largest_except(&owner.group).cloned();
             drop(held);
             self.refusals.note(self.pool.name, &owner.group, favoured.as_ref());
             return Err(Refused { what: self.pool.what, total: self.total, bound });
@@ -131,7 +131,7 @@ impl Shares {
     }
 
     /// The rule.
-    fn check(&self, held: &Held, owner: &Owner, count: usize) -> Result<(), Bound> {
+    fn check(&self, held: &PermitCounts, owner: &Owner, count: usize) -> Result<(), Bound> {
         if owner.group == Group::Everyone && self.pool.open_has_all {
             let fits = held.all + count <= self.total;
             return if fits { Ok(()) } else { Err(Bound::All) };
@@ -153,7 +153,7 @@ impl Shares {
     }
 
     /// Free permits, without what is reserved for other groups.
-    fn free_for(&self, held: &Held, group: &Group) -> usize {
+    fn free_for(&self, held: &PermitCounts, group: &Group) -> usize {
         let for_cluster = self.total / RESERVED_PART;
         let for_nodes = if self.pool.serves_nodes { self.total / RESERVED_PART } else { 0 };
         let cluster_left = for_cluster.saturating_sub(held.of_group(&Group::Cluster));
@@ -206,9 +206,9 @@ impl fmt::Display for Refused {
     }
 }
 
-// === impl Held ===
+// === impl PermitCounts ===
 
-impl Held {
+impl PermitCounts {
     fn of_group(&self, group: &Group) -> usize {
         self.by_group.get(group).copied().unwrap_or(0)
     }
@@ -226,7 +226,7 @@ impl Held {
     }
 
     /// The group that holds most, except this one.
-    fn largest_besides(&self, group: &Group) -> Option<&Group> {
+    fn largest_except(&self, group: &Group) -> Option<&Group> {
         let others = self.by_group.iter().filter(|(other, _)| *other != group);
         others.max_by_key(|(_, count)| **count).map(|(other, _)| other)
     }

@@ -46,7 +46,7 @@ static RUNNER_BUILT: OnceLock<Programs> = OnceLock::new();
 
 /// Uses the programs in the directory of this program and builds nothing: release programs,
 /// without failpoints.
-pub fn use_binaries_beside_this_program() -> anyhow::Result<()> {
+pub fn use_binaries_next_to_this_program() -> anyhow::Result<()> {
     let program = std::env::current_exe()?;
     let directory = program.parent().context("a program lies in a directory")?;
     let neighbours =
@@ -57,7 +57,7 @@ pub fn use_binaries_beside_this_program() -> anyhow::Result<()> {
 }
 
 /// A program that lies in the directory of this one.
-pub fn beside_this_program(name: &str) -> Option<PathBuf> {
+pub fn next_to_this_program(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     Some(program.parent()?.join(name)).filter(|path| path.is_file())
 }

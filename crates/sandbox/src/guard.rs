@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::addresses::{self, Range};
-use crate::nft::{Batch, Chain, Family, Step};
+use crate::nft::{Batch, Chain, Expression, Family};
 
 const UDP: u8 = 17;
 const TCP: u8 = 6;
@@ -63,37 +63,46 @@ impl Policy {
         let of_family = |ranges: &BTreeSet<Range>| -> Vec<Range> {
             ranges.iter().copied().filter(|range| range.family() == family).collect()
         };
-        let to = |range: Range| Step::to_addresses(family, &range.bytes(), &range.mask());
+        let to = |range: Range| Expression::to_addresses(family, &range.bytes(), &range.mask());
         let mut batch = Batch::new(family);
         batch.chain(Chain::Output, true);
         batch.chain(Chain::Input, false);
         for chain in [Chain::Output, Chain::Input] {
-            batch.rule(chain, and(Step::on_loopback(chain), [], Step::accept()));
-            batch.rule(chain, and(Step::of_known_connections(), [], Step::accept()));
+            batch.rule(chain, and(Expression::on_loopback(chain), [], Expression::accept()));
+            batch.rule(chain, and(Expression::of_known_connections(), [], Expression::accept()));
             if family == Family::V6 {
                 for number in NEIGHBOUR_MESSAGES {
-                    let message =
-                        and(Step::of_protocol(ICMP_V6), Step::of_type(number), Step::accept());
+                    let message = and(
+                        Expression::of_protocol(ICMP_V6),
+                        Expression::of_type(number),
+                        Expression::accept(),
+                    );
                     batch.rule(chain, message);
                 }
             }
         }
         for resolver in of_family(resolvers) {
             for protocol in [UDP, TCP] {
-                let query = Step::of_protocol(protocol).into_iter().chain(Step::to_port(DNS_PORT));
-                batch.rule(Chain::Output, and(to(resolver), query, Step::accept()));
+                let query = Expression::of_protocol(protocol)
+                    .into_iter()
+                    .chain(Expression::to_port(DNS_PORT));
+                batch.rule(Chain::Output, and(to(resolver), query, Expression::accept()));
             }
         }
         for range in of_family(&self.allowed) {
-            batch.rule(Chain::Output, and(to(range), [], Step::accept()));
+            batch.rule(Chain::Output, and(to(range), [], Expression::accept()));
         }
         for range in of_family(&self.denied) {
-            batch.rule(Chain::Output, and(to(range), [], Step::reject(family)));
+            batch.rule(Chain::Output, and(to(range), [], Expression::reject(family)));
         }
         batch.commit().map_err(|error| format!("the kernel does not take its nftables: {error}"))
     }
 }
 
-fn and(steps: Vec<Step>, more: impl IntoIterator<Item = Step>, last: Step) -> Vec<Step> {
-    steps.into_iter().chain(more).chain([last]).collect()
+fn and(
+    expressions: Vec<Expression>,
+    more: impl IntoIterator<Item = Expression>,
+    last: Expression,
+) -> Vec<Expression> {
+    expressions.into_iter().chain(more).chain([last]).collect()
 }

@@ -38,8 +38,8 @@ pub(crate) enum Chain {
     Output,
 }
 
-/// A step of a rule: an encoded expression.
-pub(crate) struct Step(Vec<u8>);
+/// An expression of a rule, encoded.
+pub(crate) struct Expression(Vec<u8>);
 
 pub(crate) struct Batch {
     family: Family,
@@ -84,14 +84,14 @@ impl Chain {
     }
 }
 
-// === impl Step ===
+// === impl Expression ===
 
-impl Step {
+impl Expression {
     fn new(name: &str, data: &[u8]) -> Self {
-        let mut step = Vec::new();
-        text(&mut step, 1, name);
-        attribute(&mut step, 2 | NESTED, data);
-        Self(step)
+        let mut expression = Vec::new();
+        text(&mut expression, 1, name);
+        attribute(&mut expression, 2 | NESTED, data);
+        Self(expression)
     }
 
     fn meta(key: u32) -> Self {
@@ -201,15 +201,15 @@ impl Batch {
         });
     }
 
-    pub(crate) fn rule(&mut self, chain: Chain, steps: Vec<Step>) {
-        let mut expressions = Vec::new();
-        for step in steps {
-            attribute(&mut expressions, 1 | NESTED, &step.0);
+    pub(crate) fn rule(&mut self, chain: Chain, expressions: Vec<Expression>) {
+        let mut encoded = Vec::new();
+        for expression in expressions {
+            attribute(&mut encoded, 1 | NESTED, &expression.0);
         }
         self.message(NEW_RULE, REQUEST | CREATE | APPEND | ACKNOWLEDGE, |bytes| {
             text(bytes, 1, TABLE);
             text(bytes, 2, chain.name());
-            attribute(bytes, 4 | NESTED, &expressions);
+            attribute(bytes, 4 | NESTED, &encoded);
         });
     }
 

@@ -30,7 +30,7 @@ const GONE: Duration = Duration::from_mins(1);
 /// The processes that have joined as one node, in the order of their first join.
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
-    known: Vec<Known>,
+    known: Vec<AgentRecord>,
     /// Which of them holds the session.
     current: usize,
     /// Since when.
@@ -38,7 +38,7 @@ pub(crate) struct Agents {
 }
 
 #[derive(Debug)]
-struct Known {
+struct AgentRecord {
     process: AgentProcess,
     refused: Option<Refusal>,
 }
@@ -66,7 +66,7 @@ impl Agents {
             if self.known.len() == MAX_PROCESSES {
                 self.known.remove(0);
             }
-            self.known.push(Known { process: process.clone(), refused: None });
+            self.known.push(AgentRecord { process: process.clone(), refused: None });
             self.known.len() - 1
         });
         self.known[at].refused = None;
@@ -113,7 +113,7 @@ impl Agents {
 
     /// Forgets a refused agent that no longer tries; returns whether there was one.
     pub(crate) fn forget_gone(&mut self, now: Moment) -> bool {
-        let is_gone = |known: &Known| {
+        let is_gone = |known: &AgentRecord| {
             known.refused.as_ref().is_some_and(|refusal| now.since(refusal.tried_at) >= GONE)
         };
         let Some(gone) = self.known.iter().position(is_gone) else { return false };

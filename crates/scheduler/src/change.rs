@@ -302,12 +302,12 @@ pub struct Live {
     /// The sequence number of the last event; 0 when there is none.
     pub last_seq: u64,
     /// For jobs with one slot per node, the node of each slot, including slots that have ended.
-    pub covered: Vec<Covered>,
+    pub covered: Vec<SlotNode>,
 }
 
 /// The node of a slot of a job that has one slot per node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Covered {
+pub struct SlotNode {
     pub job: JobId,
     pub index: u32,
     pub node: NodeId,

@@ -80,7 +80,7 @@ pub(crate) enum Resource {
 // === impl Demand ===
 
 impl Demand {
-    pub fn of(spec: &JobSpec) -> Result<Self, InvalidDemand> {
+    pub fn from_spec(spec: &JobSpec) -> Result<Self, InvalidDemand> {
         let task = spec.tasks.first().ok_or(InvalidDemand::NoTask)?;
         let mut constraints = Vec::with_capacity(spec.constraints.len());
         for constraint in &spec.constraints {
@@ -108,7 +108,7 @@ impl Demand {
             sources,
             constraints,
         };
-        Ok(Self { need: Need::of(task)?.given_by(fit.engine), fit })
+        Ok(Self { need: Need::from_task(task)?.given_by(fit.engine), fit })
     }
 }
 
@@ -172,7 +172,7 @@ impl fmt::Display for Unmet<'_> {
 // === impl Need ===
 
 impl Need {
-    fn of(task: &api_types::job::Task) -> Result<Self, InvalidDemand> {
+    fn from_task(task: &api_types::job::Task) -> Result<Self, InvalidDemand> {
         let asked = &task.resources;
         let given = |text: &str| !text.trim().is_empty();
         Ok(Self {
@@ -218,10 +218,10 @@ impl Resource {
     pub(crate) fn short(need: &Resources, room: &Resources) -> Option<Self> {
         [Self::Cpu, Self::Memory, Self::Disk, Self::Gpu]
             .into_iter()
-            .find(|resource| resource.of(need) > resource.of(room))
+            .find(|resource| resource.amount_in(need) > resource.amount_in(room))
     }
 
-    pub(crate) const fn of(self, amounts: &Resources) -> u64 {
+    pub(crate) const fn amount_in(self, amounts: &Resources) -> u64 {
         match self {
             Self::Cpu => amounts.cpu_millis,
             Self::Memory => amounts.memory_bytes,

@@ -65,7 +65,7 @@ impl Cause {
     }
 
     /// Of a report, whose cause is not the task's own; `confirmed` says whether a probe failed too.
-    pub(crate) const fn of(reported: FailureCause, confirmed: bool) -> Self {
+    pub(crate) const fn from_report(reported: FailureCause, confirmed: bool) -> Self {
         match reported {
             FailureCause::Fetch => Self::Fetch,
             FailureCause::Refused => Self::Refused,

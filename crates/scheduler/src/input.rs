@@ -12,7 +12,7 @@ use api_types::protocol::{Acknowledgement, Heartbeat, Report, SessionRequest};
 use api_types::{Code, EvaluationId, ExecutionId, JobId, NodeId};
 
 use crate::change::AssignmentChange;
-use crate::silence::Heard;
+use crate::silence::HeartbeatArrival;
 
 /// One input. IDs that the caller must know are part of it.
 #[derive(Debug, Clone)]
@@ -31,9 +31,9 @@ pub enum Input {
         heartbeat: Heartbeat,
     },
     /// Heartbeats, recorded on arrival outside the queue.
-    Heard(Vec<Heard>),
+    Heard(Vec<HeartbeatArrival>),
     /// The orchestrator could not receive heartbeats for this long.
-    WasDeaf(Duration),
+    MissedHeartbeats(Duration),
     /// The node opened its assignments stream and requests its complete desired state.
     OpenAssignments {
         node: NodeId,

@@ -75,7 +75,7 @@ fn check_nodes(scheduler: &Scheduler) {
         assert_eq!(node.running(), running, "node {id} miscounts what it runs");
         let load = node.takes_work().then(|| node.present_load());
         assert_eq!(
-            node.place().and_then(|place| scheduler.state.queue.load_of(place)),
+            node.bit().and_then(|bit| scheduler.state.queue.load_of(bit)),
             load,
             "the load of node {id} is out of date"
         );
@@ -199,14 +199,14 @@ fn check_queue(scheduler: &Scheduler) {
             );
         }
         let waiting = job.extras.ready().len()
-            + job.extras.aside().values().map(|slots| slots.len()).sum::<usize>();
+            + job.extras.secondary().values().map(|slots| slots.len()).sum::<usize>();
         let ready =
             job.extras.pending().iter().filter(|slot| slot.due.is_none() && slot.pinned.is_none());
         assert_eq!(ready.count(), waiting, "a slot of job {} is in no queue", job.row().id);
     }
     for (id, pool) in scheduler.state.queue.pools() {
         for (node_id, node) in &scheduler.state.nodes {
-            let is_member = node.place().is_some_and(|place| pool.members.contains(place));
+            let is_member = node.bit().is_some_and(|bit| pool.members.contains(bit));
             let will_be = scheduler.settle.backlog.comparisons.contains_key(node_id);
             assert!(
                 is_member == pool.suits(&node.row().record) || (will_be && !is_member),
@@ -216,7 +216,7 @@ fn check_queue(scheduler: &Scheduler) {
         let listed: Vec<_> = scheduler.state.queue.nodes_of(*id).collect();
         let mut fits: Vec<_> =
             scheduler.state.nodes.values().filter(|node| node.fits(pool)).collect();
-        fits.retain(|node| node.place().is_some_and(|place| pool.members.contains(place)));
+        fits.retain(|node| node.bit().is_some_and(|bit| pool.members.contains(bit)));
         fits.sort_by_key(|node| (node.present_load(), node.id()));
         assert!(
             listed.iter().copied().eq(fits.iter().map(|node| node.id())),
@@ -228,7 +228,7 @@ fn check_queue(scheduler: &Scheduler) {
     assert_eq!(
         scheduler.state.queue.nodes(),
         scheduler.state.nodes.len(),
-        "a node that is gone has a place"
+        "a node that is gone has a bit"
     );
 }
 

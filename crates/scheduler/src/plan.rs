@@ -125,7 +125,7 @@ struct StoredRequirement(String, String, Vec<String>);
 // === impl JobPlan ===
 
 impl JobPlan {
-    pub fn of(spec: &JobSpec) -> Result<Self, InvalidDemand> {
+    pub fn from_spec(spec: &JobSpec) -> Result<Self, InvalidDemand> {
         let task = spec.tasks.first().ok_or(InvalidDemand::NoTask)?;
         let names_some = |task: &Task| !task.secrets.is_empty() || !task.credentials().is_empty();
         Ok(Self {
@@ -135,14 +135,14 @@ impl JobPlan {
             retry: spec.retry_policy,
             timeouts: task.timeouts,
             names_secrets: spec.tasks.iter().any(names_some),
-            demand: Demand::of(spec)?,
+            demand: Demand::from_spec(spec)?,
         })
     }
 
     /// The plan of the specification that this is the JSON of.
     pub fn of_json(spec: &str) -> Result<Self, Unplannable> {
         let spec: JobSpec = serde_json::from_str(spec)?;
-        Ok(Self::of(&spec)?)
+        Ok(Self::from_spec(&spec)?)
     }
 
     /// The stored form.
@@ -164,7 +164,7 @@ impl JobPlan {
             engine: *engine,
             publisher: unless(*publisher, &Usual::PUBLISHER),
             sources: sources.clone(),
-            constraints: constraints.iter().map(StoredRequirement::of).collect(),
+            constraints: constraints.iter().map(StoredRequirement::new).collect(),
             cpu_millis,
             memory_bytes,
             disk_bytes,
@@ -219,7 +219,7 @@ impl Usual {
 // === impl Plan ===
 
 impl Plan {
-    pub(crate) fn of(
+    pub(crate) fn new(
         plan: &JobPlan,
         namespace: Arc<str>,
         job: JobId,
@@ -268,7 +268,7 @@ impl Plan {
 // === impl StoredRequirement ===
 
 impl StoredRequirement {
-    fn of(requirement: &Requirement) -> Self {
+    fn new(requirement: &Requirement) -> Self {
         let Requirement { key, test } = requirement;
         let (word, values) = match test {
             Test::Exists => ("exists", Vec::new()),

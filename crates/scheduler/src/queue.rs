@@ -34,7 +34,7 @@ use crate::keyed::{HashKey, HashMap};
 use crate::marks::Marked;
 use crate::queue::class::{Class, ClassKey};
 use crate::queue::heads::Heads;
-use crate::queue::nodes::{Members, Nodes, Place, suits};
+use crate::queue::nodes::{Members, NodeBit, Nodes, suits};
 use crate::rank::{ClassId, PoolId, Rank};
 
 /// Unused pools to keep: building a new one scans every node.
@@ -99,18 +99,18 @@ impl Queue {
         &mut self,
         demand: Demand,
         namespace: &str,
-        nodes: impl Iterator<Item = (Place, &'a SessionRequest)>,
+        nodes: impl Iterator<Item = (NodeBit, &'a SessionRequest)>,
     ) -> ClassId {
         let want = Want { namespace: namespace.into(), demand: Arc::new(demand) };
         self.enter_class(ClassKey { want, excluded: Arc::new([]) }, nodes)
     }
 
     /// Adds a slot that excludes these nodes to a secondary class, in addition to that of its job.
-    pub(crate) fn enter_beside<'a>(
+    pub(crate) fn enter_secondary<'a>(
         &mut self,
         main: ClassId,
         excluded: Vec<NodeId>,
-        nodes: impl Iterator<Item = (Place, &'a SessionRequest)>,
+        nodes: impl Iterator<Item = (NodeBit, &'a SessionRequest)>,
     ) -> ClassId {
         let want = self.class(main).want();
         self.enter_class(ClassKey { want, excluded: excluded.into() }, nodes)
@@ -119,7 +119,7 @@ impl Queue {
     fn enter_class<'a>(
         &mut self,
         key: ClassKey,
-        nodes: impl Iterator<Item = (Place, &'a SessionRequest)>,
+        nodes: impl Iterator<Item = (NodeBit, &'a SessionRequest)>,
     ) -> ClassId {
         if let Some(id) = self.class_of.get(&key).copied() {
             self.class_mut(id).jobs += 1;
@@ -320,7 +320,7 @@ impl Queue {
     fn pool_for<'a>(
         &mut self,
         demand: &Demand,
-        nodes: impl Iterator<Item = (Place, &'a SessionRequest)>,
+        nodes: impl Iterator<Item = (NodeBit, &'a SessionRequest)>,
     ) -> PoolId {
         if let Some(id) = self.pool_of.get(&demand.fit).copied() {
             self.pool_mut(id).classes += 1;
@@ -329,8 +329,8 @@ impl Queue {
         let id = PoolId(self.next_id());
         let fit = Arc::new(demand.fit.clone());
         let mut members = Members::default();
-        for (place, _) in nodes.filter(|(_, record)| suits(&fit, record)) {
-            members.set(place, true);
+        for (bit, _) in nodes.filter(|(_, record)| suits(&fit, record)) {
+            members.set(bit, true);
         }
         let pool = Pool { fit: Arc::clone(&fit), members, heads: Heads::default(), classes: 1 };
         self.pool_of.insert(fit, id);

@@ -12,7 +12,7 @@ use crate::plan::JobPlan;
 use crate::rules::{lease, offer};
 use crate::scheduler::Scheduler;
 use crate::settle::notice;
-use crate::silence::Held;
+use crate::silence::NodeLease;
 use crate::state::node::LiveNode;
 use crate::time::Moment;
 use crate::views::census::{Census, Waiting};
@@ -92,7 +92,7 @@ impl Scheduler {
     }
 
     /// The lease that the node holds.
-    pub fn held_by(&self, id: NodeId) -> Option<Held> {
+    pub fn held_by(&self, id: NodeId) -> Option<NodeLease> {
         lease::held_by(&self.state, id)
     }
 

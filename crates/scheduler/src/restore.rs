@@ -11,7 +11,7 @@ use api_types::execution::DesiredState;
 use api_types::job::{JobType, RetryPolicy, Timeouts};
 use api_types::node::{Connection, Eligibility, Membership};
 
-use crate::change::{Covered, Live, LiveJobRow, LoadedPlan, NodeRow};
+use crate::change::{Live, LiveJobRow, LoadedPlan, NodeRow, SlotNode};
 use crate::demand::{Demand, Fit, Need};
 use crate::health::{Health, PROBE_TIMEOUT};
 use crate::mint::Mint;
@@ -92,7 +92,7 @@ impl Restore {
             }
             state.restore_slot(slot);
         }
-        for Covered { job, index, node, at } in live.covered {
+        for SlotNode { job, index, node, at } in live.covered {
             // A node that was forgotten in between is covered anew.
             let joined_at = state.nodes.get(&node).map(|node| node.row().joined_at);
             if joined_at.is_none_or(|joined| at.is_some_and(|at| at < joined)) {
@@ -164,14 +164,14 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
         }
         Ok(plan) => {
             let namespace = plan.namespace.as_str().into();
-            (Plan::of(&plan, namespace, id, create_time, created_at), None)
+            (Plan::new(&plan, namespace, id, create_time, created_at), None)
         }
         Err(error) => {
             if !row.state.is_terminal() {
                 damaged = Some((id, end::unreadable(&error).into()));
             }
             let plan = of_damaged(job_type, priority);
-            (Plan::of(&plan, "".into(), id, create_time, created_at), None)
+            (Plan::new(&plan, "".into(), id, create_time, created_at), None)
         }
     };
     if class.is_some() && plan.job_type == JobType::Daemon {

@@ -61,8 +61,8 @@ impl Scheduler {
                 lease::heard(state, turn, arrivals);
                 Answer::Done
             }
-            Input::WasDeaf(for_how_long) => {
-                lease::was_deaf(state, now, for_how_long);
+            Input::MissedHeartbeats(for_how_long) => {
+                lease::extend_leases(state, now, for_how_long);
                 Answer::Done
             }
             Input::OpenAssignments { node, session } => {

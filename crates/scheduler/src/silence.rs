@@ -14,7 +14,7 @@ pub(crate) const MASS_HOLD: Duration = Duration::from_secs(120);
 
 /// A heartbeat, as recorded on arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
+pub struct HeartbeatArrival {
     pub node: NodeId,
     pub session: u64,
     pub at: Moment,
@@ -30,7 +30,7 @@ pub struct Heard {
 
 /// The lease that a node holds, and what its agent is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct NodeLease {
     pub session: u64,
     pub lease: Duration,
     /// The number of the probe.

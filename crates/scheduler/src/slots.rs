@@ -55,7 +55,7 @@ impl Slots {
         }
     }
 
-    fn of(mut ranges: Vec<Range>) -> Self {
+    fn from_ranges(mut ranges: Vec<Range>) -> Self {
         ranges.sort_unstable_by_key(|range| range.first);
         let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
         for range in ranges {
@@ -108,7 +108,7 @@ impl Slots {
     pub fn extend(&mut self) -> u32 {
         let index = self.end();
         let added = Range { first: index, last: index.min(u32::MAX - 1) };
-        *self = Self::of(self.ranges().iter().copied().chain([added]).collect());
+        *self = Self::from_ranges(self.ranges().iter().copied().chain([added]).collect());
         index
     }
 
@@ -157,7 +157,7 @@ impl FromStr for Slots {
     fn from_str(text: &str) -> Result<Self, InvalidSlots> {
         let parts = text.split(',').filter(|_| !text.is_empty());
         let ranges: Option<Vec<Range>> = parts.map(Range::parse).collect();
-        ranges.map(Self::of).ok_or_else(|| InvalidSlots(text.into()))
+        ranges.map(Self::from_ranges).ok_or_else(|| InvalidSlots(text.into()))
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
                 ranges.push(Range { first, last });
                 all.extend(first..=last);
             }
-            let mut slots = Slots::of(ranges);
+            let mut slots = Slots::from_ranges(ranges);
             if step % 2 == 0 {
                 assert_eq!(slots.extend(), all.last().map_or(0, |last| last + 1));
                 all.insert(slots.end() - 1);

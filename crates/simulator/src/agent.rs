@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use agent_core::execution::{Effect, Phase};
-use agent_core::node_state::{Input, Limits, Turn};
+use agent_core::node_state::{Input, Limits, Transaction};
 use agent_core::session::Outbox;
 use agent_core::{BootId, Contents, NodeState, Now};
 use api_types::protocol::{AgentProcess, SessionRequest, Work};
@@ -119,29 +119,33 @@ impl Agent {
             waits_since: None,
             next_poll: None,
         });
-        let (mut turn, resumed_at) = (Turn::default(), self.now(now));
+        let (mut transaction, resumed_at) = (Transaction::default(), self.now(now));
         if let Some(process) = &mut self.process {
-            process.core.resume(resumed_at, &mut turn);
+            process.core.resume(resumed_at, &mut transaction);
         }
-        self.commit(turn, now)
+        self.commit(transaction, now)
     }
 
     /// Handles an input and commits it to the ledger; returns the effects to execute.
     pub(super) fn take(&mut self, input: Input, now: Timestamp) -> Vec<(ExecutionId, Effect)> {
         let taken_at = self.now(now);
         let Some(process) = &mut self.process else { return Vec::new() };
-        let mut turn = Turn::default();
-        process.core.take(input, &admit, taken_at, &mut turn);
-        self.commit(turn, now)
+        let mut transaction = Transaction::default();
+        process.core.take(input, &admit, taken_at, &mut transaction);
+        self.commit(transaction, now)
     }
 
-    fn commit(&mut self, mut turn: Turn, now: Timestamp) -> Vec<(ExecutionId, Effect)> {
+    fn commit(
+        &mut self,
+        mut transaction: Transaction,
+        now: Timestamp,
+    ) -> Vec<(ExecutionId, Effect)> {
         let Some(process) = &mut self.process else { return Vec::new() };
         // Deferred records are never flushed: losing them in a crash is the harder case.
-        process.core.close(now, false, &mut turn);
-        self.ledger.apply(&turn.batch);
-        process.session.outbox.push(turn.batch.reports);
-        turn.effects
+        process.core.close(now, false, &mut transaction);
+        self.ledger.apply(&transaction.batch);
+        process.session.outbox.push(transaction.batch.reports);
+        transaction.effects
     }
 
     /// The requests to send now.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use api_types::Timestamp;
 use control_plane::clock::ServiceClock;
-use control_plane::step::Taken;
+use control_plane::step::TermState;
 use control_plane::store::{Progress, Store};
 use scheduler::Settings;
 use scheduler::mint::Mint;
@@ -70,7 +70,7 @@ struct Starting {
 enum FirstStep {
     Took(Progress),
     /// Sabotage: the state is read before the term begins.
-    Loaded(Taken),
+    Loaded(TermState),
 }
 
 // === impl Orchestrator ===
@@ -155,10 +155,10 @@ impl Orchestrator {
         true
     }
 
-    fn load(&mut self, progress: Progress, now: Moment, random: &mut Random) -> Taken {
+    fn load(&mut self, progress: Progress, now: Moment, random: &mut Random) -> TermState {
         let mint = Mint::from_seed(random.seed());
         let settings = sabotaged_settings(self.settings, self.sabotage);
-        Taken::load(&mut self.disk.store, progress, settings, mint, || now)
+        TermState::load(&mut self.disk.store, progress, settings, mint, || now)
             .expect("the store holds what the scheduler wrote")
     }
 

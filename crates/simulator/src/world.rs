@@ -97,7 +97,7 @@ enum SimEvent {
     BreakStream(Stream),
     Poll { agent: usize, process: u64 },
     StartAgent { agent: usize },
-    Step { agent: usize, process: u64, id: ExecutionId, step: Step },
+    Complete { agent: usize, process: u64, id: ExecutionId, completion: Completion },
     ContainersEnd { agent: usize },
     Sweep { agent: usize, process: u64 },
     MendDocker { agent: usize },
@@ -108,9 +108,9 @@ enum SimEvent {
     Disruption,
 }
 
-/// A step of an agent that completes.
+/// What completes on the machine of an agent.
 #[derive(Debug, Clone)]
-enum Step {
+enum Completion {
     Prepare,
     Start,
     Stop,
@@ -301,7 +301,9 @@ impl World {
             SimEvent::BreakStream(stream) => self.break_stream(stream),
             SimEvent::Poll { agent, process } => self.poll(agent, process),
             SimEvent::StartAgent { agent } => self.start_agent(agent),
-            SimEvent::Step { agent, process, id, step } => self.step(agent, process, id, step),
+            SimEvent::Complete { agent, process, id, completion } => {
+                self.complete(agent, process, id, completion)
+            }
             SimEvent::ContainersEnd { agent } => self.containers_end(agent),
             SimEvent::Sweep { agent, process } => self.sweep(agent, process),
             SimEvent::MendDocker { agent } => self.agents[agent].docker.is_broken = false,

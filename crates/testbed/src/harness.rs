@@ -30,6 +30,6 @@ pub use failpoints::Failpoints;
 pub use job::{DataUrl, batch, noop, ops};
 pub use link::Link;
 pub use orchestrator::OrchestratorProcess;
-pub use programs::{binary, use_binaries_beside_this_program};
+pub use programs::{binary, use_binaries_next_to_this_program};
 pub use small_disk::SmallDisk;
 pub use wait::{TIMEOUT, eventually, eventually_within};

@@ -98,10 +98,10 @@ impl Pages {
     pub fn load() -> Self {
         let mut contents = BTreeMap::new();
         collect(&ASSETS, &mut contents);
-        Self::of(&contents)
+        Self::from_contents(&contents)
     }
 
-    fn of(contents: &BTreeMap<String, &[u8]>) -> Self {
+    fn from_contents(contents: &BTreeMap<String, &[u8]>) -> Self {
         let mut context = digest::Context::new(&digest::SHA256);
         for (path, content) in contents {
             for part in [path.as_bytes(), content] {

@@ -26,7 +26,7 @@ fn pages() -> Pages {
         ),
         ("pages/tiny.svg".to_owned(), b"<svg/>".as_slice()),
     ]);
-    Pages::of(&contents)
+    Pages::from_contents(&contents)
 }
 
 fn get(pages: &Pages, path: &str, fields: &[(&'static str, &str)]) -> Option<Response<Bytes>> {
@@ -114,7 +114,7 @@ fn a_file_is_kept_for_ever_only_below_the_digest() {
 #[test]
 fn the_digest_changes_with_every_byte() {
     let of = |path: &str, content: &'static [u8]| {
-        Pages::of(&BTreeMap::from([(path.to_owned(), content)])).digest
+        Pages::from_contents(&BTreeMap::from([(path.to_owned(), content)])).digest
     };
     let digests = [of("a", b"b"), of("a", b"c"), of("ab", b""), of("b", b"a")];
     assert_eq!(digests.iter().collect::<BTreeSet<_>>().len(), digests.len());

@@ -39,7 +39,7 @@ impl Execution {
                 Verdict::of_stop(&StopReason::ExecutionTimeout, exit, &self.work)
             }
             Phase::Running { boot_id, .. } => {
-                Verdict::of_exit(exit, Outage::of(exit, *boot_id, now.boot_id), &self.work)
+                Verdict::of_exit(exit, Outage::detect(exit, *boot_id, now.boot_id), &self.work)
             }
             Phase::Stopping { reason } => Verdict::of_stop(reason, exit, &self.work),
             Phase::Accepted
@@ -121,7 +121,7 @@ impl Execution {
             tail: collected.tail.filter(|_| has_failed),
             usage,
             curve: collected.curve,
-            ..outcome.told_in(self.next_report(verdict.state, &message))
+            ..outcome.add_to(self.next_report(verdict.state, &message))
         };
         vec![Effect::Report(Box::new(report)), Effect::Discard]
     }
@@ -222,6 +222,6 @@ impl Execution {
             outcome: outcome.clone().map(Box::new),
         };
         let report = self.next_report(state, message);
-        outcome.unwrap_or_default().told_in(report)
+        outcome.unwrap_or_default().add_to(report)
     }
 }

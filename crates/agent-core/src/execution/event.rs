@@ -160,31 +160,31 @@ impl Event {
 
 impl Failure {
     pub fn node(message: impl Into<String>) -> Self {
-        Self::of(FailureCause::Node, message)
+        Self::new(FailureCause::Node, message)
     }
 
     /// An image, a module or an input cannot be had: no fault of the node.
     pub fn fetch(message: impl Into<String>) -> Self {
-        Self::of(FailureCause::Fetch, message)
+        Self::new(FailureCause::Fetch, message)
     }
 
     /// What the task names does not exist.
     pub fn missing(message: impl Into<String>) -> Self {
-        Self::of(FailureCause::Missing, message)
+        Self::new(FailureCause::Missing, message)
     }
 
     pub fn task(message: impl Into<String>) -> Self {
-        Self::of(FailureCause::Task, message)
+        Self::new(FailureCause::Task, message)
     }
 
     /// This node does not take something that the task names. A probe tells whether the node is at
     /// fault, before it is reported.
     pub fn refused(message: impl Into<String>) -> Self {
-        Self::of(FailureCause::Refused, message)
+        Self::new(FailureCause::Refused, message)
     }
 
     /// No probe has confirmed it.
-    pub fn of(cause: FailureCause, message: impl Into<String>) -> Self {
+    pub fn new(cause: FailureCause, message: impl Into<String>) -> Self {
         Self { cause, definite: false, message: message.into(), confirmed: false }
     }
 

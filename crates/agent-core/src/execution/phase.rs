@@ -81,7 +81,7 @@ pub struct Outcome {
 // === impl Outcome ===
 
 impl Outcome {
-    pub(super) fn told_in(self, report: Report) -> Report {
+    pub(super) fn add_to(self, report: Report) -> Report {
         let Self { cause, confirmed, definite, exit_code, published, ended_agent } = self;
         let run_output = exit_code.map(|exit_code| RunOutput { exit_code, ..RunOutput::default() });
         let published_result = published;

@@ -45,7 +45,7 @@ pub(super) enum Outage {
 
 impl Outage {
     /// `noted` is the boot in which the process started.
-    pub(super) fn of(exit: &Exit, noted: BootId, present: BootId) -> Option<Self> {
+    pub(super) fn detect(exit: &Exit, noted: BootId, present: BootId) -> Option<Self> {
         if noted.differs_from(present) {
             Some(Self::Machine)
         } else if exit.is_removed {
@@ -135,7 +135,7 @@ impl Verdict {
             StopReason::ExecutionTimeout => {
                 let limit = work.task.timeouts.execution_timeout;
                 let message = format!("execution timeout: still running after {limit} s");
-                (ComputeState::Failed, Failure::of(FailureCause::Timeout, message))
+                (ComputeState::Failed, Failure::new(FailureCause::Timeout, message))
             }
             StopReason::Overfull(failure) => (ComputeState::Failed, failure.clone()),
         };

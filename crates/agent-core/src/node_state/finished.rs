@@ -60,7 +60,7 @@ impl Finished {
             return;
         }
         let share = self.by_namespace.entry(namespace.clone()).or_default();
-        share.of(kind).insert(key, kept_bytes);
+        share.by_end_mut(kind).insert(key, kept_bytes);
         share.bytes = share.bytes.saturating_add(kept_bytes);
         self.bytes = self.bytes.saturating_add(kept_bytes);
         *self.count(kind) += 1;
@@ -142,7 +142,7 @@ impl Finished {
 // === impl Share ===
 
 impl Share {
-    fn of(&mut self, kind: Kind) -> &mut ByEnd {
+    fn by_end_mut(&mut self, kind: Kind) -> &mut ByEnd {
         match kind {
             Kind::Plain => &mut self.plain,
             Kind::Unpublished => &mut self.unpublished,

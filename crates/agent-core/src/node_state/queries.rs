@@ -24,7 +24,7 @@ pub struct Usage {
 
 /// The executions that an id or prefix matches.
 #[derive(Debug)]
-pub enum Found {
+pub enum Matches {
     None,
     One { local: Box<LocalExecution>, engine: EngineType },
     Many(Vec<ExecutionId>),
@@ -61,7 +61,7 @@ impl NodeState {
         all.into_values().collect()
     }
 
-    pub fn find(&self, prefix: &IdPrefix, node: NodeId) -> Found {
+    pub fn find(&self, prefix: &IdPrefix, node: NodeId) -> Matches {
         let found: Vec<_> = self
             .table
             .values()
@@ -69,12 +69,12 @@ impl NodeState {
             .filter(|execution| prefix.contains(execution.id.uuid()))
             .collect();
         match found.as_slice() {
-            [] => Found::None,
-            [one] => Found::One {
+            [] => Matches::None,
+            [one] => Matches::One {
                 local: Box::new(one.local(node)),
                 engine: one.work.task.engine.engine_type,
             },
-            many => Found::Many(many.iter().map(|execution| execution.id).collect()),
+            many => Matches::Many(many.iter().map(|execution| execution.id).collect()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The writes of each turn, and the effect of a crash before them.
+//! The writes of each transaction, and the effect of a crash before them.
 
 use alloc::vec;
 use core::time::Duration;
@@ -19,7 +19,7 @@ struct Node {
 }
 
 impl Node {
-    fn of(ledger: Contents) -> Self {
+    fn restored(ledger: Contents) -> Self {
         let capacity = Resources { cpu_millis: 4000, memory_bytes: 1 << 40, ..Resources::ZERO };
         let limits = Limits { capacity, retain: Duration::from_secs(60), retain_bytes: u64::MAX };
         let core = NodeState::restore(&ledger, limits);
@@ -28,7 +28,7 @@ impl Node {
 
     /// A core that has accepted the execution, with the acceptance acknowledged.
     fn with_one_accepted() -> Self {
-        let mut node = Self::of(Contents::default());
+        let mut node = Self::restored(Contents::default());
         node.take(Input::Change(Box::new(assignment(DesiredState::Pending))), false);
         let sequence = node.ledger.reports[0].report.sequence;
         let execution_id = execution_id(1);
@@ -36,18 +36,18 @@ impl Node {
         node
     }
 
-    /// What the ledger holds about the execution after the turn, and the effects.
+    /// What the ledger holds about the execution after the transaction, and the effects.
     fn take(&mut self, input: Input, settles: bool) -> (&'static str, Vec<Effect>) {
-        let mut turn = Turn::default();
-        self.core.take(input, &|_| Ok(()), NOW, &mut turn);
-        self.core.close(NOW.time, settles, &mut turn);
-        self.ledger.apply(&turn.batch);
+        let mut transaction = Transaction::default();
+        self.core.take(input, &|_| Ok(()), NOW, &mut transaction);
+        self.core.close(NOW.time, settles, &mut transaction);
+        self.ledger.apply(&transaction.batch);
         let written = self.ledger.executions[0].phase.word();
-        (written, turn.effects.into_iter().map(|(_, effect)| effect).collect())
+        (written, transaction.effects.into_iter().map(|(_, effect)| effect).collect())
     }
 
     fn crashed(self) -> Self {
-        Self::of(self.ledger)
+        Self::restored(self.ledger)
     }
 }
 
@@ -165,10 +165,10 @@ fn finish(node: &mut Node, number: u128, end: Collected, now: Timestamp) {
         .chain(events.map(|event| Input::Event(id, event)))
         .chain([Input::Acknowledged(acknowledged)]);
     for input in inputs {
-        let mut turn = Turn::default();
-        node.core.take(input, &|_| Ok(()), Now { time: now, ..NOW }, &mut turn);
-        node.core.close(now, true, &mut turn);
-        node.ledger.apply(&turn.batch);
+        let mut transaction = Transaction::default();
+        node.core.take(input, &|_| Ok(()), Now { time: now, ..NOW }, &mut transaction);
+        node.core.close(now, true, &mut transaction);
+        node.ledger.apply(&transaction.batch);
     }
 }
 
@@ -176,7 +176,7 @@ fn finish(node: &mut Node, number: u128, end: Collected, now: Timestamp) {
 fn results_that_could_not_be_published_stay_however_many_executions_finish() {
     let refused = crate::execution::Failure::node("no bucket 'b'");
     let publishing = Publishing::Failed(refused);
-    let mut node = Node::of(Contents::default());
+    let mut node = Node::restored(Contents::default());
     finish(&mut node, 1, Collected { publishing, ..Collected::default() }, NOW.time);
     let mut node = node.crashed();
     for number in 2..=1 + 1001 {

@@ -29,10 +29,10 @@ pub struct Pace {
 
 impl Pace {
     pub fn new(answer: &SessionAnswer) -> Self {
-        Self::of(answer.lease_seconds, answer.heartbeat_seconds)
+        Self::from_seconds(answer.lease_seconds, answer.heartbeat_seconds)
     }
 
-    fn of(lease_seconds: u64, heartbeat_seconds: u64) -> Self {
+    fn from_seconds(lease_seconds: u64, heartbeat_seconds: u64) -> Self {
         Self {
             lease: Duration::from_secs(lease_seconds),
             interval: Duration::from_secs(heartbeat_seconds).clamp(LEAST, MOST),
@@ -57,7 +57,7 @@ impl Pace {
     /// A heartbeat was answered. Returns how many failed before it.
     pub fn answered(&mut self, answer: &HeartbeatAnswer) -> u32 {
         let before = self.missed;
-        *self = Self::of(answer.lease_seconds, answer.heartbeat_seconds);
+        *self = Self::from_seconds(answer.lease_seconds, answer.heartbeat_seconds);
         before
     }
 
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_answer_sets_the_pace() {
-        let mut pace = Pace::of(10, 3);
+        let mut pace = Pace::from_seconds(10, 3);
         assert_eq!(pace.delay(), Duration::from_secs(3));
         assert_eq!(pace.answered(&answer(60, 20)), 0);
         assert_eq!((pace.delay(), pace.lease()), (Duration::from_secs(20), Duration::from_mins(1)));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn several_attempts_fit_into_a_lease_when_heartbeats_fail() {
-        let mut pace = Pace::of(10, 3);
+        let mut pace = Pace::from_seconds(10, 3);
         assert_eq!(pace.missed(), 1);
         assert_eq!(pace.missed(), 2);
         assert!((pace.delay() + pace.time_limit()) * 4 < pace.lease());
@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn an_interval_that_makes_no_sense_is_bounded() {
-        assert_eq!(Pace::of(0, 0).delay(), LEAST);
-        assert_eq!(Pace::of(0, 0).time_limit(), LEAST);
-        assert_eq!(Pace::of(10, u64::MAX).delay(), MOST);
+        assert_eq!(Pace::from_seconds(0, 0).delay(), LEAST);
+        assert_eq!(Pace::from_seconds(0, 0).time_limit(), LEAST);
+        assert_eq!(Pace::from_seconds(10, u64::MAX).delay(), MOST);
     }
 }

@@ -20,7 +20,7 @@ pub const ITEMS: &str = "x-item-schema";
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 /// Description of a whole API.
-pub struct About {
+pub struct ApiInfo {
     pub title: &'static str,
     pub description: &'static str,
     /// Name and description of each tag.
@@ -31,16 +31,16 @@ pub struct About {
 ///
 /// # Panics
 /// When a handler names a code that does not exist: no daemon starts then, and no test passes.
-pub fn finish(document: impl serde::Serialize, about: &About) -> Value {
+pub fn finish(document: impl serde::Serialize, info: &ApiInfo) -> Value {
     let mut document = serde_json::to_value(document).expect("a document is plain data");
     document["info"] = json!({
-        "title": about.title,
-        "description": about.description,
+        "title": info.title,
+        "description": info.description,
         "version": env!("CARGO_PKG_VERSION"),
         "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
     });
     document["servers"] = json!([{ "url": "/" }]);
-    document["tags"] = about
+    document["tags"] = info
         .tags
         .iter()
         .map(|(name, description)| json!({ "name": name, "description": description }))

@@ -86,7 +86,7 @@ impl Grantor {
             #[cfg(test)]
             Self::Test(granted) => granted.clone(),
         };
-        match granted.and_then(|granted| granted.of(params).map(Option::<&_>::cloned)) {
+        match granted.and_then(|granted| granted.named_in(params).map(Option::<&_>::cloned)) {
             Ok(value) => Ok(value),
             Err(failure) if failure.cause == FailureCause::Missing => {
                 Err(AttemptError::Transient(failure))
@@ -105,7 +105,7 @@ impl Granted {
     }
 
     /// The credentials that these `Params` name, if they name some.
-    pub(crate) fn of(&self, params: &Params) -> Result<Option<&CredentialValue>, Failure> {
+    pub(crate) fn named_in(&self, params: &Params) -> Result<Option<&CredentialValue>, Failure> {
         let Some(name) = named(params) else { return Ok(None) };
         let missing =
             || Failure::node(format!("the orchestrator did not send credentials '{name}'"));

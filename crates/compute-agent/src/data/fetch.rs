@@ -119,7 +119,7 @@ fn confinement(order: &Order) -> Confinement {
 
 async fn fetch(order: Order) -> io::Result<()> {
     let sources = Sources::new(&order.settings.settings(), PathBuf::new());
-    let quota = Arc::new(Quota::of(&order.quota));
+    let quota = Arc::new(Quota::from_record(&order.quota));
     let (to_answers, answers) = mpsc::unbounded_channel();
     std::thread::Builder::new().spawn(move || read_answers(&to_answers))?;
     let parent = ParentCache::new(say, answers);

@@ -84,7 +84,7 @@ impl Sources {
     }
 
     fn with_programs(settings: &Settings, cache: PathBuf, programs: Programs) -> Self {
-        let client = EgressClient::new(EgressPolicy::of(settings));
+        let client = EgressClient::new(EgressPolicy::from_settings(settings));
         let repository = |large_files| Repository {
             client: client.clone(),
             local: LocalDirectory::new(&settings.allow_local_paths),
@@ -170,7 +170,7 @@ impl Sources {
             let before_bytes = quota.taken_bytes();
             let progress_text =
                 || format!("fetching {name}: {}", quota.progress_text(before_bytes));
-            let credential = granted.of(&input.source.params)?;
+            let credential = granted.named_in(&input.source.params)?;
             // A large future, in every execution's.
             let fetch = || Box::pin(self.fetch_one(index, (input, credential), &quota, cache, dir));
             let mut fetched = progress.during(fetch(), progress_text).await;

@@ -18,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_core::node_state::Found;
+use agent_core::node_state::Matches;
 use api_types::ExecutionId;
 use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
@@ -145,8 +145,8 @@ impl Outputs {
     async fn location(&self, id: ExecutionId) -> Result<OutputLocation, OutputError> {
         let exactly = IdPrefix { low: id.uuid(), high: id.uuid() };
         match self.mailbox.find(exactly).await.map_err(|_| OutputError::Stopping)? {
-            Found::None => Err(OutputError::Absent),
-            Found::One { local, engine } => Ok(match local.phase.as_str() {
+            Matches::None => Err(OutputError::Absent),
+            Matches::One { local, engine } => Ok(match local.phase.as_str() {
                 "Accepted" | "Preparing" | "Withdrawing" | "Starting" => OutputLocation::NotStarted,
                 "Running" | "Stopping" if self.is_copied(engine) => {
                     OutputLocation::Copied(self.copies.wanted(id))
@@ -156,7 +156,7 @@ impl Outputs {
                 "Collecting" => OutputLocation::Ended(engine),
                 _ => OutputLocation::Disk,
             }),
-            Found::Many(ids) => unreachable_many(&ids),
+            Matches::Many(ids) => unreachable_many(&ids),
         }
     }
 
@@ -171,7 +171,9 @@ impl Outputs {
         match self.copies.progress(id) {
             Some(CopyProgress::Whole) => OutputLocation::Disk,
             // It ended soon: nothing was copied.
-            _ if !self.dirs.of(id).output_index().exists() => OutputLocation::Ended(engine),
+            _ if !self.dirs.for_execution(id).output_index().exists() => {
+                OutputLocation::Ended(engine)
+            }
             _ => OutputLocation::Completing,
         }
     }
@@ -336,7 +338,7 @@ impl Reading {
         &mut self,
         stored: Option<Stored>,
     ) -> io::Result<Option<(kept::Reader, Cut)>> {
-        let dir = self.outputs.dirs.of(self.wanted.id);
+        let dir = self.outputs.dirs.for_execution(self.wanted.id);
         if let (None, Begin::At(position)) = (self.position, self.wanted.begin) {
             self.begin(position).await;
         }
@@ -379,7 +381,7 @@ impl Reading {
             self.begin(position).await;
         }
         if let (Some(chunk), Some(position)) = (rest, &mut self.position) {
-            *position.of_mut(chunk.stream) += chunk.bytes.len() as u64;
+            *position.offset_mut(chunk.stream) += chunk.bytes.len() as u64;
             self.out.send(Ok(Output::Chunk(chunk))).await;
         }
     }

@@ -72,7 +72,7 @@ pub(crate) struct Bucket {
 
 /// A bucket as a job names it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct BucketRef<'a> {
     pub(crate) bucket: &'a str,
     pub(crate) region: &'a str,
     pub(crate) endpoint: &'a str,
@@ -112,8 +112,8 @@ impl Buckets {
     }
 
     /// Why a job's bucket is invalid, judging by its specification alone.
-    pub(crate) fn admit(&self, place: Place<'_>) -> Result<(), String> {
-        let Place { bucket, region, endpoint, signs } = place;
+    pub(crate) fn admit(&self, named: BucketRef<'_>) -> Result<(), String> {
+        let BucketRef { bucket, region, endpoint, signs } = named;
         if bucket.is_empty() {
             return Err("its Params need a Bucket".to_owned());
         }
@@ -147,12 +147,12 @@ impl Buckets {
     /// Amazon's for credentials that the task names.
     pub(crate) fn open(
         &self,
-        place: Place<'_>,
+        named: BucketRef<'_>,
         credential: Option<&CredentialValue>,
     ) -> Result<Bucket, AttemptError> {
         let of_task = |reason| AttemptError::Permanent(Failure::task(reason));
-        let Place { bucket, region, endpoint, .. } = place;
-        self.admit(place).map_err(of_task)?;
+        let BucketRef { bucket, region, endpoint, .. } = named;
+        self.admit(named).map_err(of_task)?;
         let is_trusted = !endpoint.is_empty() && self.is_trusted(endpoint);
         let (builder, signs, endpoint, region, client) = match credential {
             Some(value) => {
@@ -266,9 +266,9 @@ fn signed(value: &CredentialValue) -> AmazonS3Builder {
     }
 }
 
-// === impl Place ===
+// === impl BucketRef ===
 
-impl<'a> Place<'a> {
+impl<'a> BucketRef<'a> {
     pub(crate) fn new(
         bucket: &'a str,
         region: &'a str,

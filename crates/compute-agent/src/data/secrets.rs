@@ -34,7 +34,7 @@ pub(crate) struct Secrets {
 
 /// The secrets of one execution, for its engine.
 #[derive(Clone, Default)]
-pub(crate) struct HandedOver {
+pub(crate) struct ExecutionSecrets {
     /// By the names of the variables.
     pub(crate) variables: BTreeMap<String, Zeroizing<String>>,
     /// The same in a file, for an engine that reads them from one.
@@ -72,9 +72,9 @@ impl Secrets {
         id: ExecutionId,
         work: &Work,
         progress: &Progress,
-    ) -> Result<HandedOver, Failure> {
+    ) -> Result<ExecutionSecrets, Failure> {
         if work.task.secrets.is_empty() {
-            return Ok(HandedOver::default());
+            return Ok(ExecutionSecrets::default());
         }
         let dir = self.dir.clone().ok_or_else(|| Failure::node(NO_PLACE))?;
         let waiting = || "waits for the orchestrator, to ask it for secrets".to_owned();
@@ -131,9 +131,9 @@ fn lay_out(
     id: ExecutionId,
     wanted: &[TaskSecret],
     values: &[SecretValue],
-) -> Result<HandedOver, Failure> {
+) -> Result<ExecutionSecrets, Failure> {
     let in_memory = |error| Failure::node(format!("cannot write a secret to memory: {error}"));
-    let mut handed_over = HandedOver { tree: dir.tree(id), ..HandedOver::default() };
+    let mut handed_over = ExecutionSecrets { tree: dir.tree(id), ..ExecutionSecrets::default() };
     // An earlier agent may have left some.
     dir.remove(id).map_err(in_memory)?;
     for (index, TaskSecret { name, path, env }) in wanted.iter().enumerate() {
@@ -172,18 +172,18 @@ fn lay_out(
     Ok(handed_over)
 }
 
-// === impl HandedOver ===
+// === impl ExecutionSecrets ===
 
-impl HandedOver {
+impl ExecutionSecrets {
     /// Where the file that the task sees at this path is on the node, or the directory around it.
     pub(crate) fn on_node(&self, path: &str) -> PathBuf {
         below(&self.tree, path)
     }
 }
 
-impl fmt::Debug for HandedOver {
+impl fmt::Debug for ExecutionSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandedOver").field("paths", &self.paths).finish_non_exhaustive()
+        f.debug_struct("ExecutionSecrets").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 

@@ -142,7 +142,7 @@ pub(crate) struct ExecutionDirs {
 // === impl ExecutionDirs ===
 
 impl ExecutionDirs {
-    pub(crate) fn of(&self, id: ExecutionId) -> ExecutionDir {
+    pub(crate) fn for_execution(&self, id: ExecutionId) -> ExecutionDir {
         ExecutionDir { id, root: self.root.join(id.to_string()) }
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct Device {
 // === impl Device ===
 
 impl Device {
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+    pub(crate) fn containing(path: &Path) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
 
         let number = fs::metadata(path)?.dev();
@@ -88,8 +88,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("inner");
         fs::create_dir(&inner).unwrap();
-        let [one, other] = [root.path(), &inner].map(|path| Device::of(path).unwrap());
+        let [one, other] = [root.path(), &inner].map(|path| Device::containing(path).unwrap());
         assert!(one.is_same(&other));
-        assert!(!one.is_same(&Device::of(Path::new("/proc")).unwrap()));
+        assert!(!one.is_same(&Device::containing(Path::new("/proc")).unwrap()));
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct OutputLimit {
 // === impl Space ===
 
 impl Space {
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+    pub(crate) fn measure(path: &Path) -> io::Result<Self> {
         let stat = rustix::fs::statvfs(path)?;
         Ok(Self {
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
@@ -96,7 +96,7 @@ impl Disk {
 
     /// Whether this many more bytes may be written; otherwise an error of the kind `StorageFull`.
     pub(crate) fn take(&self, bytes: u64) -> io::Result<()> {
-        let Space { free_bytes, total_bytes, .. } = Space::of(&self.root)?;
+        let Space { free_bytes, total_bytes, .. } = Space::measure(&self.root)?;
         #[cfg(test)]
         let free_bytes = self.free_bytes.unwrap_or(free_bytes);
         let reserve_bytes = self.reserve_bytes.min(total_bytes / LARGEST_PART_KEPT);

@@ -61,7 +61,7 @@ pub(crate) struct Certified {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Kept {
+struct IdentityFile {
     /// In PEM.
     private_key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ impl NodeIdentity {
         let damaged = |reason| IdentityError::Damaged { path: path.to_owned(), reason };
         match fs::read(path) {
             Ok(bytes) => {
-                let kept: Kept =
+                let kept: IdentityFile =
                     serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
                 let key =
                     NodeKey::load(&kept.private_key).map_err(|error| damaged(error.to_string()))?;
@@ -116,7 +116,8 @@ impl NodeIdentity {
     }
 
     fn write(&self, certified: Option<&Certified>) -> Result<(), IdentityError> {
-        let kept = Kept { private_key: self.key.private_key(), certified: certified.cloned() };
+        let kept =
+            IdentityFile { private_key: self.key.private_key(), certified: certified.cloned() };
         serde_json::to_vec(&kept)
             .map_err(io::Error::from)
             .and_then(|bytes| write(&self.path, &bytes))

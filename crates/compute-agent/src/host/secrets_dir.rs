@@ -92,12 +92,12 @@ impl SecretsDir {
 
     /// Where the files of an execution are, laid out as its task sees them.
     pub(crate) fn tree(&self, id: ExecutionId) -> PathBuf {
-        self.of(id).join("files")
+        self.execution_dir(id).join("files")
     }
 
     /// Where the variables of an execution are, for an engine that reads them from a file.
     pub(crate) fn variables(&self, id: ExecutionId) -> PathBuf {
-        self.of(id).join("variables.json")
+        self.execution_dir(id).join("variables.json")
     }
 
     /// Writes a file that a task sees at this absolute path, replacing an earlier one.
@@ -110,12 +110,12 @@ impl SecretsDir {
 
     /// Writes the variables of an execution, for the agent's user alone.
     pub(crate) fn write_variables(&self, id: ExecutionId, json: &[u8]) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(TREE_MODE).create(self.of(id))?;
+        DirBuilder::new().recursive(true).mode(TREE_MODE).create(self.execution_dir(id))?;
         write(&self.variables(id), json, 0o400)
     }
 
     pub(crate) fn remove(&self, id: ExecutionId) -> io::Result<()> {
-        remove_all(&self.of(id))
+        remove_all(&self.execution_dir(id))
     }
 
     /// Every execution that has something here.
@@ -134,7 +134,7 @@ impl SecretsDir {
         self.root.join("probe")
     }
 
-    fn of(&self, id: ExecutionId) -> PathBuf {
+    fn execution_dir(&self, id: ExecutionId) -> PathBuf {
         self.root.join(id.to_string())
     }
 }

@@ -1,6 +1,6 @@
 //! The executions of this node, and their output.
 
-use agent_core::node_state::Found;
+use agent_core::node_state::Matches;
 use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
 use api_types::log::{LogPosition, LogStream};
@@ -46,7 +46,7 @@ pub(super) async fn list(
     query: Query,
 ) -> Result<Json<ListLocalExecutions>, Failure> {
     let wanted = PageQuery::read(&query)?;
-    Ok(Json(wanted.of(shared.mailbox.list().await?)))
+    Ok(Json(wanted.apply(shared.mailbox.list().await?)))
 }
 
 /// One execution of this node
@@ -143,9 +143,9 @@ async fn find(shared: &Shared, id: &str) -> Result<(LocalExecution, EngineType),
     };
     let prefix = IdPrefix::parse(id, ExecutionId::LETTER).ok_or_else(unknown)?;
     match shared.mailbox.find(prefix).await? {
-        Found::None => Err(unknown().into()),
-        Found::One { local, engine } => Ok((*local, engine)),
-        Found::Many(ids) => {
+        Matches::None => Err(unknown().into()),
+        Matches::One { local, engine } => Ok((*local, engine)),
+        Matches::Many(ids) => {
             let message = format!("'{id}' matches {} executions of this node", ids.len());
             let candidates = ids.into_iter().take(MAX_CANDIDATES);
             Err(ApiError::new(Code::AmbiguousId, message).with_details(candidates).into())

@@ -43,12 +43,12 @@ pub(super) fn router() -> Operations<Shared> {
 #[cfg(test)]
 mod tests {
     use api_types::log::LogStream;
-    use api_types::openapi::{About, check_golden, finish};
+    use api_types::openapi::{ApiInfo, check_golden, finish};
     use utoipa::OpenApi;
 
     use crate::http::operations;
 
-    const ABOUT: About = About {
+    const INFO: ApiInfo = ApiInfo {
         title: "Compute node",
         description: "Reports what a node is and what it runs. Jobs are managed by the \
             orchestrator. Every response other than 2xx is an `ApiError`, whose `Code` is from the \
@@ -73,6 +73,6 @@ mod tests {
     #[test]
     fn the_file_is_what_the_handlers_say() {
         let described = operations().described().document(Unregistered::openapi());
-        check_golden(env!("CARGO_MANIFEST_DIR"), &finish(described, &ABOUT));
+        check_golden(env!("CARGO_MANIFEST_DIR"), &finish(described, &INFO));
     }
 }

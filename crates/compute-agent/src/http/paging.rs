@@ -49,7 +49,7 @@ impl PageQuery {
     }
 
     /// The page of these executions.
-    pub(super) fn of(self, mut executions: Vec<LocalExecution>) -> ListLocalExecutions {
+    pub(super) fn apply(self, mut executions: Vec<LocalExecution>) -> ListLocalExecutions {
         let Self { limit, reverse, after } = self;
         executions.sort_unstable_by_key(|execution| execution.id);
         if reverse {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn page(query: &str, count: u128) -> ListLocalExecutions {
-        PageQuery::read(&Query::parse(query).unwrap()).unwrap().of(executions(count))
+        PageQuery::read(&Query::parse(query).unwrap()).unwrap().apply(executions(count))
     }
 
     fn refusal(query: &str) -> (Code, String) {

@@ -2,10 +2,10 @@
 
 mod collecting;
 mod copying;
+mod disk_limit;
 mod failpoints;
 mod judging;
-mod room;
-mod steps;
+mod runner;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::host::data_dir::ExecutionDir;
 use crate::observer::Stage;
 use crate::runtime::{Executor, ExecutorError, Run};
 use failpoints::{CREATE, REMOVE, START, STOP, WAIT};
-pub(crate) use steps::{Files, Step, Steps};
+pub(crate) use runner::{EffectRunner, ExecutionHandle, Files};
 
 /// Delays between attempts that fail because the engine is unreachable.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
@@ -35,37 +35,37 @@ const RETRY_LONGEST: Duration = Duration::from_secs(5);
 /// in total; after that another node may run it.
 const PREPARE_TRIES: u32 = 5;
 
-/// The size of a step, of which every execution has one: what few of them need is boxed.
-const MAX_STEP_BYTES: usize = 10 * 1024;
+/// The size of the future of an effect; every execution has one: what few of them need is boxed.
+const MAX_EFFECT_BYTES: usize = 10 * 1024;
 
-// === impl Steps ===
+// === impl EffectRunner ===
 
-impl Steps {
-    pub(crate) fn prepare(self: &Arc<Self>, step: Step, cancel: CancellationToken) {
-        let steps = Arc::clone(self);
-        self.spawn(&step.clone(), async move {
-            let event = match steps.make_ready(&step, &cancel).await {
+impl EffectRunner {
+    pub(crate) fn prepare(self: &Arc<Self>, handle: ExecutionHandle, cancel: CancellationToken) {
+        let runner = Arc::clone(self);
+        self.spawn(&handle.clone(), async move {
+            let event = match runner.make_ready(&handle, &cancel).await {
                 Ok(()) => Event::Prepared,
-                Err(error) => Event::Failed(steps.judge(&step, error, &cancel).await),
+                Err(error) => Event::Failed(runner.judge(&handle, error, &cancel).await),
             };
-            step.tell(event).await;
+            handle.tell(event).await;
         });
     }
 
     async fn make_ready(
         &self,
-        step: &Step,
+        handle: &ExecutionHandle,
         cancel: &CancellationToken,
     ) -> Result<(), ExecutorError> {
-        failpoint::handle("prepare", &step.work.job_name);
-        let executor = self.executor(&step.work)?;
-        let dir = self.files.dirs.of(step.id);
-        let mut wanted = step.work.task.input_sources.clone();
+        failpoint::handle("prepare", &handle.work.job_name);
+        let executor = self.executor(&handle.work)?;
+        let dir = self.files.dirs.for_execution(handle.id);
+        let mut wanted = handle.work.task.input_sources.clone();
         let inputs_count = wanted.len();
-        wanted.extend(executor.modules(&step.work));
-        let watch = self.observer.watch(step.id, &step.work);
-        let progress = Progress::new(step.id, Arc::new(step.mailbox.clone()));
-        let (id, work) = (step.id, Arc::clone(&step.work));
+        wanted.extend(executor.modules(&handle.work));
+        let watch = self.observer.watch(handle.id, &handle.work);
+        let progress = Progress::new(handle.id, Arc::new(handle.mailbox.clone()));
+        let (id, work) = (handle.id, Arc::clone(&handle.work));
         let handover = self.files.secrets.handover();
         let asking = handover.grant(id, &work.task, &progress);
         let granted = cancel.run_until_cancelled(asking).await;
@@ -80,13 +80,13 @@ impl Steps {
             Err(failure) => {
                 // Immediately: on a disk that its inputs fill, even the failure could not be
                 // recorded.
-                remove_inputs(dir, step.id).await;
+                remove_inputs(dir, handle.id).await;
                 return Err(failure.into());
             }
         };
         let modules = inputs.split_off(inputs_count);
         let modules = modules.into_iter().map(|module| module.source).collect();
-        let (gpus, node_id) = (self.gpus.device_ids(&step.gpus), self.node_id);
+        let (gpus, node_id) = (self.gpus.device_ids(&handle.gpus), self.node_id);
         let asking = self.files.secrets.hand_over(id, &work, &progress);
         let secrets = cancel.run_until_cancelled(asking).await;
         let secrets = secrets.ok_or(ExecutorError::Cancelled)??;
@@ -110,16 +110,16 @@ impl Steps {
         prepare().await
     }
 
-    pub(crate) fn start(self: &Arc<Self>, step: Step, cancel: CancellationToken) {
-        let steps = Arc::clone(self);
-        self.spawn(&step.clone(), async move {
-            let watch = steps.observer.watch(step.id, &step.work);
-            let event = match watch.stage(Stage::Start, steps.start_once(&step, &cancel)).await {
-                Ok(Some(at)) => Event::Started { at, remark: steps.remark(&step) },
+    pub(crate) fn start(self: &Arc<Self>, handle: ExecutionHandle, cancel: CancellationToken) {
+        let runner = Arc::clone(self);
+        self.spawn(&handle.clone(), async move {
+            let watch = runner.observer.watch(handle.id, &handle.work);
+            let event = match watch.stage(Stage::Start, runner.start_once(&handle, &cancel)).await {
+                Ok(Some(at)) => Event::Started { at, remark: runner.remark(&handle) },
                 Ok(None) => Event::StartGivenUp,
-                Err(error) => Event::Failed(steps.judge(&step, error, &cancel).await),
+                Err(error) => Event::Failed(runner.judge(&handle, error, &cancel).await),
             };
-            step.tell(event).await;
+            handle.tell(event).await;
         });
     }
 
@@ -128,14 +128,14 @@ impl Steps {
     /// one wants the task any more, so that it does not start hours later.
     async fn start_once(
         &self,
-        step: &Step,
+        handle: &ExecutionHandle,
         cancel: &CancellationToken,
     ) -> Result<Option<Timestamp>, ExecutorError> {
-        failpoint::handle("start", &step.work.job_name);
-        let executor = self.executor(&step.work)?;
+        failpoint::handle("start", &handle.work.job_name);
+        let executor = self.executor(&handle.work)?;
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
-            match failpoint::around(START, || executor.start(step.id)).await {
+            match failpoint::around(START, || executor.start(handle.id)).await {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
                     debug!(%error, "the engine is unreachable; retrying the start");
                 }
@@ -147,25 +147,25 @@ impl Steps {
         }
     }
 
-    pub(crate) fn watch(self: &Arc<Self>, step: Step, deadline: Option<Timestamp>) {
+    pub(crate) fn watch(self: &Arc<Self>, handle: ExecutionHandle, deadline: Option<Timestamp>) {
         // Before this agent takes anything else.
-        self.files.sources.hold_again(step.id, &step.work.task.input_sources);
-        let steps = Arc::clone(self);
-        self.spawn(&step.clone(), async move {
-            failpoint::handle("watch", &step.work.job_name);
-            let executor = match steps.executor(&step.work) {
+        self.files.sources.hold_again(handle.id, &handle.work.task.input_sources);
+        let runner = Arc::clone(self);
+        self.spawn(&handle.clone(), async move {
+            failpoint::handle("watch", &handle.work.job_name);
+            let executor = match runner.executor(&handle.work) {
                 Ok(executor) => executor,
-                Err(error) => return step.tell(Event::Failed(error.into())).await,
+                Err(error) => return handle.tell(Event::Failed(error.into())).await,
             };
-            let mut end = std::pin::pin!(failpoint::around(WAIT, || executor.wait(step.id)));
+            let mut end = std::pin::pin!(failpoint::around(WAIT, || executor.wait(handle.id)));
             let (ended, (beyond, printed)) = (CancellationToken::new(), oneshot::channel());
-            let (watched, short) = steps.reserve.watch(step.id, &step.work);
+            let (watched, short) = runner.reserve.watch(handle.id, &handle.work);
             let ending = async {
                 tokio::select! {
                     biased;
                     end = &mut end => end,
-                    event = steps.made_to_end(&step, executor, deadline, [printed, short]) => {
-                        step.tell(event).await;
+                    event = runner.made_to_end(&handle, executor, deadline, [printed, short]) => {
+                        handle.tell(event).await;
                         end.await
                     }
                 }
@@ -174,33 +174,33 @@ impl Steps {
                 let end = tokio::select! {
                     biased;
                     end = ending => end,
-                    never = steps.meters.follow(step.id, &step.work, executor) => match never {},
+                    never = runner.meters.follow(handle.id, &handle.work, executor) => match never {},
                 };
                 ended.cancel();
                 end
             };
-            let copying = Box::pin(copying::copy(&steps, &step, executor, &ended, beyond));
+            let copying = Box::pin(copying::copy(&runner, &handle, executor, &ended, beyond));
             // The collection writes to the same files once the copy is written.
             let (end, ()) = tokio::join!(watching, copying);
             drop(watched);
-            steps.meters.ended(step.id, executor).await;
+            runner.meters.ended(handle.id, executor).await;
             let event = match end {
                 Ok(exit) => {
-                    steps.observer.exited(step.id, &exit, clock::now());
+                    runner.observer.exited(handle.id, &exit, clock::now());
                     Event::Exited(exit)
                 }
                 Err(error) => {
-                    Event::Failed(steps.judge(&step, error, &CancellationToken::new()).await)
+                    Event::Failed(runner.judge(&handle, error, &CancellationToken::new()).await)
                 }
             };
-            step.tell(event).await;
+            handle.tell(event).await;
         });
     }
 
     /// Why a running task must end, if it must.
     async fn made_to_end(
         &self,
-        step: &Step,
+        handle: &ExecutionHandle,
         executor: &dyn Executor,
         deadline: Option<Timestamp>,
         [printed, short]: [oneshot::Receiver<Failure>; 2],
@@ -208,12 +208,12 @@ impl Steps {
         let timeout = async {
             match deadline {
                 None => std::future::pending().await,
-                Some(deadline) => outlived(step.id, executor, deadline).await,
+                Some(deadline) => outlived(handle.id, executor, deadline).await,
             }
         };
         tokio::select! {
             () = timeout => Event::TimedOut,
-            failure = room::overfull(self, step, executor) => Event::Overfull(failure),
+            failure = disk_limit::overfull(self, handle, executor) => Event::Overfull(failure),
             Ok(failure) = printed => Event::Overfull(failure),
             Ok(failure) = short => Event::Overfull(failure),
         }
@@ -221,14 +221,14 @@ impl Steps {
 
     /// Retries until the engine has stopped the task, or the execution has `ended` anyway; the
     /// watcher reports the end of the process.
-    pub(crate) fn stop(self: &Arc<Self>, step: Step, ended: CancellationToken) {
-        let steps = Arc::clone(self);
-        self.spawn(&step.clone(), async move {
-            let Ok(executor) = steps.executor(&step.work) else { return };
+    pub(crate) fn stop(self: &Arc<Self>, handle: ExecutionHandle, ended: CancellationToken) {
+        let runner = Arc::clone(self);
+        self.spawn(&handle.clone(), async move {
+            let Ok(executor) = runner.executor(&handle.work) else { return };
             // Of a process that is killed, nothing may be left to measure.
-            steps.meters.sample(step.id, executor).await;
+            runner.meters.sample(handle.id, executor).await;
             let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-            let stop = || executor.stop(step.id, steps.stop_grace);
+            let stop = || executor.stop(handle.id, runner.stop_grace);
             while let Err(error) = failpoint::around(STOP, stop).await {
                 warn!(%error, "cannot stop a task; retrying");
                 if ended.run_until_cancelled(backoff.wait()).await.is_none() {
@@ -239,39 +239,39 @@ impl Steps {
     }
 
     /// Removes the container, the secrets and the inputs. The next sweep finds what could not be removed.
-    pub(crate) fn discard(self: &Arc<Self>, step: Step) {
-        let steps = Arc::clone(self);
-        self.spawn(&step.clone(), async move {
-            steps.meters.forget(step.id);
-            let executor = steps.executor(&step.work);
+    pub(crate) fn discard(self: &Arc<Self>, handle: ExecutionHandle) {
+        let runner = Arc::clone(self);
+        self.spawn(&handle.clone(), async move {
+            runner.meters.forget(handle.id);
+            let executor = runner.executor(&handle.work);
             if let Ok(executor) = executor
-                && let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await
+                && let Err(error) = failpoint::around(REMOVE, || executor.remove(handle.id)).await
             {
                 debug!(%error, "a container is left to the next sweep");
             }
-            if !step.work.task.secrets.is_empty() {
-                steps.files.secrets.forget(step.id).await;
+            if !handle.work.task.secrets.is_empty() {
+                runner.files.secrets.forget(handle.id).await;
             }
-            steps.files.copies.forget(step.id);
+            runner.files.copies.forget(handle.id);
             let Ok(executor) = executor else { return };
-            steps.files.sources.release(step.id);
-            let modules = executor.modules(&step.work);
-            if step.work.task.input_sources.is_empty() && modules.is_empty() {
+            runner.files.sources.release(handle.id);
+            let modules = executor.modules(&handle.work);
+            if handle.work.task.input_sources.is_empty() && modules.is_empty() {
                 return;
             }
-            remove_inputs(steps.files.dirs.of(step.id), step.id).await;
+            remove_inputs(runner.files.dirs.for_execution(handle.id), handle.id).await;
         });
     }
 
     /// Every log line inside names the execution.
     ///
-    /// Every layer around a step would copy it, so it is boxed first.
-    fn spawn(&self, step: &Step, task: impl Future<Output = ()> + Send + 'static) {
-        debug_assert!(size_of_val(&task) <= MAX_STEP_BYTES, "box its rare parts");
+    /// Every layer around the future would copy it, so it is boxed first.
+    fn spawn(&self, handle: &ExecutionHandle, task: impl Future<Output = ()> + Send + 'static) {
+        debug_assert!(size_of_val(&task) <= MAX_EFFECT_BYTES, "box its rare parts");
         let span = tracing::info_span!(
             "step",
-            execution = %step.id,
-            job = %step.work.job_id,
+            execution = %handle.id,
+            job = %handle.work.job_id,
             node = %self.node_id
         );
         self.tasks.spawn(Box::pin(task).instrument(span));
@@ -314,9 +314,9 @@ pub(crate) async fn remove_inputs(dir: ExecutionDir, id: ExecutionId) {
     }
 }
 
-// === impl Step ===
+// === impl ExecutionHandle ===
 
-impl Step {
+impl ExecutionHandle {
     async fn tell(&self, event: Event) {
         self.mailbox.event(self.id, event).await;
     }

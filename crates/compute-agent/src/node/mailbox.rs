@@ -1,7 +1,7 @@
 //! The supervisor's mailbox.
 
 use agent_core::execution::Event;
-use agent_core::node_state::{Found, Input, Usage};
+use agent_core::node_state::{Input, Matches, Usage};
 use api_types::ExecutionId;
 use api_types::id::IdPrefix;
 use api_types::protocol::LocalExecution;
@@ -19,7 +19,7 @@ pub(crate) enum Message {
     Tick,
     Usage(oneshot::Sender<Usage>),
     List(oneshot::Sender<Vec<LocalExecution>>),
-    Find(IdPrefix, oneshot::Sender<Found>),
+    Find(IdPrefix, oneshot::Sender<Matches>),
     /// Which of these executions does the node no longer need?
     Leftovers(Vec<ExecutionId>, oneshot::Sender<Vec<ExecutionId>>),
     /// Finish the turn, then stop.
@@ -71,7 +71,7 @@ impl Mailbox {
         self.ask(Message::List).await
     }
 
-    pub(crate) async fn find(&self, prefix: IdPrefix) -> Result<Found, Stopping> {
+    pub(crate) async fn find(&self, prefix: IdPrefix) -> Result<Matches, Stopping> {
         self.ask(|answer| Message::Find(prefix, answer)).await
     }
 

@@ -29,7 +29,7 @@ use crate::node::tasks::Tasks;
 use crate::runtime::registry::Engines;
 use crate::runtime::twin::{Likeness, Twin};
 use crate::runtime::{ExecutorError, field_of};
-use disk::{Disk, Place};
+use disk::{AgentDir, Disk};
 use requested::Requests;
 use rounds::{Outcome, Rounds};
 
@@ -73,8 +73,8 @@ impl Probes {
         allow_network: bool,
         tasks: Tasks,
     ) -> Arc<Self> {
-        let secrets = secrets.map(|dir| Arc::new(Disk::new(Place::Secrets, dir.probe())));
-        let data = Arc::new(Disk::new(Place::Data, data_dir.probe()));
+        let secrets = secrets.map(|dir| Arc::new(Disk::new(AgentDir::Secrets, dir.probe())));
+        let data = Arc::new(Disk::new(AgentDir::Data, data_dir.probe()));
         let rounds = Rounds::new(engines.all().map(|(engine, _)| engine));
         Arc::new(Self {
             subjects: Arc::new(Subjects { engines, data, secrets, allow_network }),
@@ -140,7 +140,7 @@ impl Probes {
             }
             Outcome::Works if is_about_the_task => {
                 info!(reason, "a task is refused, and its twin runs");
-                Failure::of(FailureCause::Refused, refusal(work, &reason))
+                Failure::new(FailureCause::Refused, refusal(work, &reason))
             }
             Outcome::Works => Failure::node(reason),
             Outcome::Unknown(why) => {

@@ -154,7 +154,7 @@ impl Reserve {
                 found_at = Some(Instant::now());
             }
             for disk in &mut disks {
-                if let Ok(space) = Space::of(&disk.root) {
+                if let Ok(space) = Space::measure(&disk.root) {
                     self.check(disk, &space).await;
                 }
             }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_core::execution::{Effect, Phase};
-use agent_core::node_state::{Input, Limits, NodeState, Turn};
+use agent_core::node_state::{Input, Limits, NodeState, Transaction};
 use agent_core::{Batch, Contents};
 use api_types::protocol::Work;
 use api_types::quantity::Resources;
@@ -28,7 +28,7 @@ use tracing::error;
 
 use crate::host::clock;
 use crate::node::admission::Admission;
-use crate::node::effects::{Files, Step, Steps};
+use crate::node::effects::{EffectRunner, ExecutionHandle, Files};
 use crate::node::ledger::{Ledger, LedgerError};
 use crate::node::outbox::Outbox;
 
@@ -49,7 +49,7 @@ pub(crate) struct Supervisor {
     cancels: HashMap<ExecutionId, CancellationToken>,
     capacity: Resources,
     outbox: Arc<Outbox>,
-    steps: Arc<Steps>,
+    runner: Arc<EffectRunner>,
     mailbox: WeakMailbox,
     pulse: Pulse,
     vitals: Arc<Vitals>,
@@ -59,7 +59,7 @@ pub(crate) struct Supervisor {
 pub(crate) struct Parts {
     pub(crate) limits: Limits,
     pub(crate) outbox: Arc<Outbox>,
-    pub(crate) steps: Arc<Steps>,
+    pub(crate) runner: Arc<EffectRunner>,
     pub(crate) mailbox: Mailbox,
     /// Where the supervisor publishes the contents of heartbeats.
     pub(crate) vitals: Arc<Vitals>,
@@ -68,7 +68,7 @@ pub(crate) struct Parts {
 /// The contents of one commit.
 #[derive(Default)]
 struct Round {
-    turn: Turn,
+    transaction: Transaction,
     /// Answers to queries, sent after the commit.
     answers: Vec<Box<dyn FnOnce()>>,
     /// Also commits records that could wait for a later commit.
@@ -80,7 +80,7 @@ struct Round {
 
 impl Supervisor {
     pub(crate) fn new(ledger: Ledger, contents: Contents, parts: Parts) -> Self {
-        let Parts { limits, outbox, steps, mailbox, vitals } = parts;
+        let Parts { limits, outbox, runner, mailbox, vitals } = parts;
         let state = NodeState::restore(&contents, limits);
         outbox.push(contents.reports);
         Self {
@@ -89,7 +89,7 @@ impl Supervisor {
             cancels: HashMap::new(),
             capacity: limits.capacity,
             outbox,
-            steps,
+            runner,
             mailbox: mailbox.downgrade(),
             pulse: Pulse::default(),
             vitals,
@@ -105,8 +105,8 @@ impl Supervisor {
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         self.vitals.turn_begins();
         let mut round = Round::default();
-        self.state.open(clock::steady_now(), &mut round.turn);
-        self.state.resume(clock::steady_now(), &mut round.turn);
+        self.state.open(clock::steady_now(), &mut round.transaction);
+        self.state.resume(clock::steady_now(), &mut round.transaction);
         if !self.end(round) {
             return;
         }
@@ -131,11 +131,11 @@ impl Supervisor {
         match message {
             Message::Input(input) => {
                 if let Input::Acknowledged(reports) = &input {
-                    self.steps.observer.acknowledged(reports, clock::now());
+                    self.runner.observer.acknowledged(reports, clock::now());
                 }
-                let (steps, capacity) = (&self.steps, self.capacity);
-                let admit = |work: &Work| admission(steps, capacity, work);
-                self.state.take(input, &admit, clock::steady_now(), &mut round.turn);
+                let (runner, capacity) = (&self.runner, self.capacity);
+                let admit = |work: &Work| admission(runner, capacity, work);
+                self.state.take(input, &admit, clock::steady_now(), &mut round.transaction);
             }
             Message::Tick => {
                 self.vitals.publish(self.state.usage());
@@ -165,12 +165,12 @@ impl Supervisor {
 
     /// Commits the round and releases its effects. Returns whether the agent continues.
     fn end(&mut self, round: Round) -> bool {
-        let Round { mut turn, answers, settles, .. } = round;
-        self.state.close(clock::steady(), settles, &mut turn);
-        if !turn.batch.is_empty() {
+        let Round { mut transaction, answers, settles, .. } = round;
+        self.state.close(clock::steady(), settles, &mut transaction);
+        if !transaction.batch.is_empty() {
             let began = Instant::now();
-            while let Err(failure) = self.commit(&turn.batch) {
-                if self.steps.tasks.stopping().is_cancelled() {
+            while let Err(failure) = self.commit(&transaction.batch) {
+                if self.runner.tasks.stopping().is_cancelled() {
                     return false;
                 }
                 error!(
@@ -181,15 +181,15 @@ impl Supervisor {
                 self.vitals.cannot_write(&failure);
                 std::thread::sleep(COMMIT_RETRY);
             }
-            self.steps.observer.metrics.committed(began.elapsed().as_secs_f64());
-            self.observe(&turn.batch);
+            self.runner.observer.metrics.committed(began.elapsed().as_secs_f64());
+            self.observe(&transaction.batch);
         }
-        self.outbox.push(turn.batch.reports);
-        for (id, effect) in turn.effects {
+        self.outbox.push(transaction.batch.reports);
+        for (id, effect) in transaction.effects {
             self.carry_out(id, effect);
         }
-        if !turn.batch.forgotten.is_empty() {
-            sweep::forget(&self.steps, turn.batch.forgotten);
+        if !transaction.batch.forgotten.is_empty() {
+            sweep::forget(&self.runner, transaction.batch.forgotten);
         }
         for answer in answers {
             answer();
@@ -202,7 +202,7 @@ impl Supervisor {
         let now = clock::now();
         for stored in &batch.reports {
             if let Some(execution) = self.state.execution(stored.report.execution_id) {
-                self.steps.observer.reported(&stored.report, &execution.work, now);
+                self.runner.observer.reported(&stored.report, &execution.work, now);
             }
         }
     }
@@ -227,38 +227,38 @@ impl Supervisor {
         if let (Effect::Watch { .. }, Phase::Running { started_at, .. }) =
             (&effect, &execution.phase)
         {
-            self.steps.observer.runs(id, &execution.work, clock::wall_at(*started_at));
+            self.runner.observer.runs(id, &execution.work, clock::wall_at(*started_at));
         }
         let (work, gpus) = (Arc::clone(&execution.work), execution.gpus.clone());
-        let step = Step { id, work, gpus, mailbox };
+        let handle = ExecutionHandle { id, work, gpus, mailbox };
         match effect {
             // Reports are already in the outbox.
             Effect::Report(_) => {}
             Effect::Prepare => {
-                self.steps.observer.run_requested(id, clock::now());
+                self.runner.observer.run_requested(id, clock::now());
                 let cancel = CancellationToken::new();
                 self.cancels.insert(id, cancel.clone());
-                self.steps.prepare(step, cancel);
+                self.runner.prepare(handle, cancel);
             }
             Effect::Cancel => self.cancel(id),
             Effect::Start => {
                 let cancel = CancellationToken::new();
                 self.cancels.insert(id, cancel.clone());
-                self.steps.start(step, cancel);
+                self.runner.start(handle, cancel);
             }
-            Effect::Watch { deadline } => self.steps.watch(step, deadline),
+            Effect::Watch { deadline } => self.runner.watch(handle, deadline),
             Effect::Stop => {
                 let ended = CancellationToken::new();
                 self.cancels.insert(id, ended.clone());
-                self.steps.stop(step, ended);
+                self.runner.stop(handle, ended);
             }
             Effect::Collect { exit_code } => {
                 self.cancel(id);
-                self.steps.collect(step, exit_code);
+                self.runner.collect(handle, exit_code);
             }
             Effect::Discard => {
                 self.cancel(id);
-                self.steps.discard(step);
+                self.runner.discard(handle);
             }
         }
     }
@@ -271,8 +271,8 @@ impl Supervisor {
 }
 
 /// Whether this node can run it; the reason if not.
-fn admission(steps: &Steps, capacity: Resources, work: &Work) -> Result<(), String> {
-    let Steps { engines, files: Files { sources, publishers, secrets, .. }, .. } = steps;
+fn admission(runner: &EffectRunner, capacity: Resources, work: &Work) -> Result<(), String> {
+    let EffectRunner { engines, files: Files { sources, publishers, secrets, .. }, .. } = runner;
     let admission = Admission { engines, sources, publishers, secrets, capacity };
     admission.decide(work, &engines.available().borrow())
 }

@@ -66,7 +66,7 @@ pub(crate) struct Meters {
 
 /// What is kept of a task in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Kept {
+struct UsageRecord {
     #[serde(flatten)]
     usage: Usage,
     #[serde(rename = "Curve", default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +121,7 @@ impl Meters {
     async fn begin(&self, id: ExecutionId, work: &Work) {
         let earlier = self.kept(id).await;
         let is_kept = earlier.is_some();
-        let curve = earlier.as_ref().and_then(Kept::recorder);
+        let curve = earlier.as_ref().and_then(UsageRecord::recorder);
         let sample = earlier.map(|kept| Sample { usage: kept.usage, taken_at: None });
         self.tasks().entry(id).or_insert_with(|| Metered {
             engine: work.task.engine.engine_type,
@@ -178,7 +178,7 @@ impl Meters {
     /// The totals of a task that has ended, and its curve; none where nothing measured it.
     pub(crate) async fn totals(&self, id: ExecutionId) -> Option<(Usage, Option<UsageCurve>)> {
         let known = self.tasks().get(&id).map(Metered::kept);
-        let Kept { usage, curve } = match known {
+        let UsageRecord { usage, curve } = match known {
             Some(kept) => kept?,
             // An earlier agent saw its end.
             None => self.kept(id).await?,
@@ -188,8 +188,8 @@ impl Meters {
 
     /// What an earlier agent has written. Most tasks have no such file, and a thread to read it
     /// would cost more than the shortest of them.
-    async fn kept(&self, id: ExecutionId) -> Option<Kept> {
-        let dir = self.dirs.of(id);
+    async fn kept(&self, id: ExecutionId) -> Option<UsageRecord> {
+        let dir = self.dirs.for_execution(id);
         if !dir.usage().exists() {
             return None;
         }
@@ -222,7 +222,7 @@ impl Meters {
         let tasks = self.tasks();
         let running = tasks.iter().filter(|(_, metered)| is_asked(metered));
         let used = running.filter_map(|(id, metered)| {
-            let Kept { usage, curve } = metered.kept()?;
+            let UsageRecord { usage, curve } = metered.kept()?;
             Some(ExecutionUsage {
                 execution_id: *id,
                 job_id: metered.job_id,
@@ -298,7 +298,7 @@ impl Meters {
             metered.kept()
         });
         let Some(kept) = kept else { return };
-        let dir = self.dirs.of(id);
+        let dir = self.dirs.for_execution(id);
         let written = tokio::task::spawn_blocking(move || write(&dir, &kept)).await;
         if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             // It is needed only if this process ends before the task does.
@@ -312,11 +312,11 @@ impl Meters {
 }
 
 /// What an earlier agent kept, if it is whole.
-fn read(dir: &ExecutionDir) -> Option<Kept> {
+fn read(dir: &ExecutionDir) -> Option<UsageRecord> {
     serde_json::from_slice(&fs::read(dir.usage()).ok()?).ok()
 }
 
-fn write(dir: &ExecutionDir, kept: &Kept) -> io::Result<()> {
+fn write(dir: &ExecutionDir, kept: &UsageRecord) -> io::Result<()> {
     dir.create()?;
     replace(&dir.usage(), &serde_json::to_vec(kept)?)
 }
@@ -327,9 +327,9 @@ fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(new, file)
 }
 
-// === impl Kept ===
+// === impl UsageRecord ===
 
-impl Kept {
+impl UsageRecord {
     fn recorder(&self) -> Option<Recorder> {
         Recorder::resume(self.curve.as_ref()?, self.usage.cpu_seconds)
     }
@@ -350,9 +350,9 @@ impl Metered {
         self.sample = Some(next);
     }
 
-    fn kept(&self) -> Option<Kept> {
+    fn kept(&self) -> Option<UsageRecord> {
         let usage = self.sample?.usage;
-        Some(Kept { usage, curve: self.curve.as_ref().and_then(Recorder::curve) })
+        Some(UsageRecord { usage, curve: self.curve.as_ref().and_then(Recorder::curve) })
     }
 
     fn is_outdated(&self) -> bool {

@@ -24,13 +24,13 @@ mod meter;
 mod output;
 mod remarks;
 mod result_directories;
-mod room;
 mod sandbox;
 mod specified;
 mod targets;
 mod twin;
 mod usage;
 mod volumes;
+mod write_limits;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ pub(crate) struct Docker {
     /// For tasks with a network.
     guarded: Sandboxes,
     twins: Twins,
-    room: room::Room,
+    write_limits: write_limits::WriteLimits,
     meter: Arc<meter::Meter>,
     tasks: Tasks,
     /// Containers that this process created and has not started yet, with the Engine's IDs. Only
@@ -127,7 +127,7 @@ impl Docker {
             sandboxes: Sandboxes::new(node_id, settings),
             guarded: Sandboxes::guarded(node_id, settings),
             twins: Twins::new(node_id),
-            room: room::Room::default(),
+            write_limits: write_limits::WriteLimits::default(),
             meter: Arc::default(),
             tasks,
             fresh: Mutex::default(),
@@ -319,7 +319,7 @@ impl Executor for Docker {
     }
 
     fn remark(&self, id: ExecutionId) -> Option<String> {
-        self.remarks.of(id)
+        self.remarks.get(id)
     }
 
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>> {
@@ -369,7 +369,7 @@ impl Executor for Docker {
     }
 
     fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
-        async move { room::written_bytes(self.client()?, name(id)).await }.boxed()
+        async move { write_limits::written_bytes(self.client()?, name(id)).await }.boxed()
     }
 
     fn task_directory(&self) -> BoxFuture<'_, Option<PathBuf>> {

@@ -102,7 +102,7 @@ impl Wasm {
         // Where it cannot be read, pid and start time have to tell processes apart.
         let boot_id = wasm_run::process::boot_id().unwrap_or_default();
         Self {
-            location: Location::of(settings, data_dir),
+            location: Location::new(settings, data_dir),
             tools: OnceLock::new(),
             boot_id: boot_id.into(),
             dirs: data_dir.executions(),
@@ -142,7 +142,8 @@ impl Wasm {
             };
             let permit = self.permits.take(&run.work.namespace);
             let permit = run.progress.during(permit, waiting).await;
-            program::make(&self.tools()?.store, self.dirs.of(run.id).wasm(), run).await?;
+            program::make(&self.tools()?.store, self.dirs.for_execution(run.id).wasm(), run)
+                .await?;
             Ok::<_, ExecutorError>(permit)
         };
         // The last waiter that gives up a compilation ends its process.
@@ -156,7 +157,7 @@ impl Wasm {
         if let Some(running) = self.running(id) {
             return Ok(running.started_at);
         }
-        let directory = self.dirs.of(id).wasm();
+        let directory = self.dirs.for_execution(id).wasm();
         if !self.is_ready(id) {
             // An earlier agent prepared it, and may have started it.
             let directory = directory.clone();
@@ -193,7 +194,7 @@ impl Wasm {
         let stop = CancellationToken::new();
         let was_gone = matches!(process, Process::Gone);
         let running = Running { started_at, was_gone, stop: stop.clone(), ended };
-        let (directory, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
+        let (directory, boot_id) = (self.dirs.for_execution(id).wasm(), Arc::clone(&self.boot_id));
         // A run of an earlier agent counts, but need not wait for a permit.
         let permit = permit.or_else(|| self.permits.try_take(""));
         self.slots().insert(id, Slot::Running(running.clone()));
@@ -222,7 +223,7 @@ impl Wasm {
         if let Some(running) = self.running(id) {
             return Ok(running);
         }
-        let (directory, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
+        let (directory, boot_id) = (self.dirs.for_execution(id).wasm(), Arc::clone(&self.boot_id));
         let (process, claim) = in_background(move || Process::find(&directory, &boot_id)).await?;
         // A concurrent caller may have got this far.
         if let Some(running) = self.running(id) {
@@ -246,7 +247,7 @@ impl Wasm {
     }
 
     async fn remove_whole(&self, id: ExecutionId) -> Result<(), ExecutorError> {
-        let directory = self.dirs.of(id).wasm();
+        let directory = self.dirs.for_execution(id).wasm();
         if !self.is_ready(id) && directory.exists() {
             let running = self.find(id).await?;
             running.stop.cancel();
@@ -262,7 +263,7 @@ impl Wasm {
         ids.extend(
             in_background(move || {
                 let mut held = dirs.list()?;
-                held.retain(|id| dirs.of(*id).wasm().exists());
+                held.retain(|id| dirs.for_execution(*id).wasm().exists());
                 Ok(held)
             })
             .await?,
@@ -354,7 +355,7 @@ impl Executor for Wasm {
         range: OutputRange,
     ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
         let followed = self.running(id).filter(|_| range.follow).map(|running| running.ended);
-        output::read(&self.dirs.of(id).wasm().join(wasm_run::output::FILE), followed)
+        output::read(&self.dirs.for_execution(id).wasm().join(wasm_run::output::FILE), followed)
     }
 
     fn copy_out<'a>(
@@ -362,22 +363,22 @@ impl Executor for Wasm {
         id: ExecutionId,
         path: &'a str,
     ) -> BoxStream<'a, Result<Bytes, ExecutorError>> {
-        files::copy_out(&self.dirs.of(id).wasm(), path)
+        files::copy_out(&self.dirs.for_execution(id).wasm(), path)
     }
 
     fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
-        let (dir, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
+        let (dir, boot_id) = (self.dirs.for_execution(id).wasm(), Arc::clone(&self.boot_id));
         let written = move || files::written_bytes(&dir, process::pid(&dir, &boot_id)).map(Some);
         in_background(written).boxed()
     }
 
     fn usage(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<Reading>, ExecutorError>> {
-        let (directory, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
+        let (directory, boot_id) = (self.dirs.for_execution(id).wasm(), Arc::clone(&self.boot_id));
         in_background(move || process::usage(&directory, &boot_id)).boxed()
     }
 
     fn hidden<'a>(&'a self, id: ExecutionId, _: &'a Device) -> BoxFuture<'a, Hidden> {
-        files::hidden(self.dirs.of(id).wasm()).boxed()
+        files::hidden(self.dirs.for_execution(id).wasm()).boxed()
     }
 
     fn fills_the_data_directory(&self) -> bool {

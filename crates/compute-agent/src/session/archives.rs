@@ -50,7 +50,7 @@ pub(super) fn frames(
     execution: ExecutionId,
     request: ArchiveRequest,
 ) -> BoxStream<'static, LogFrame> {
-    let archive = published.of(execution);
+    let archive = published.archive_path(execution);
     let (sender, receiver) = mpsc::channel(FRAMES_AHEAD);
     tokio::task::spawn_blocking(move || {
         let last = match read(&archive, &request, &sender) {
@@ -160,7 +160,7 @@ mod tests {
         }
         let archive = builder.into_inner().unwrap().finish().unwrap();
         let published = PublishedDir::new(directory.to_owned(), u64::MAX);
-        std::fs::write(published.of(EXECUTION), &archive).unwrap();
+        std::fs::write(published.archive_path(EXECUTION), &archive).unwrap();
         (published, archive, table)
     }
 
@@ -225,7 +225,7 @@ mod tests {
         for path in ["nothing", "outputs", "../stdout", "/stdout", ""] {
             assert!(fetched(&published, file(path)).await.is_none(), "{path}");
         }
-        std::fs::remove_file(published.of(EXECUTION)).unwrap();
+        std::fs::remove_file(published.archive_path(EXECUTION)).unwrap();
         assert!(fetched(&published, ArchiveRequest::default()).await.is_none());
     }
 }

@@ -68,7 +68,7 @@ pub enum EnrolError {
 impl Enrolment {
     /// Reads the node's certificate, or gets one; waits while the orchestrator cannot be reached.
     /// `bound` is the ID that the node cannot give up, because executions have it.
-    pub(crate) async fn of(
+    pub(crate) async fn obtain(
         settings: &Settings,
         data_dir: &DataDir,
         bound: Option<NodeId>,

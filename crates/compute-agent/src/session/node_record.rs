@@ -18,7 +18,7 @@ use api_types::{NodeId, Timestamp};
 
 use crate::host::clock;
 use crate::host::settings::Settings;
-use crate::node::effects::Steps;
+use crate::node::effects::EffectRunner;
 
 /// Everything about the node that does not change while the agent runs.
 pub(crate) struct NodeRecord {
@@ -30,7 +30,7 @@ pub(crate) struct NodeRecord {
     process: AgentProcess,
     addrs: Vec<String>,
     labels: BTreeMap<String, String>,
-    steps: Arc<Steps>,
+    runner: Arc<EffectRunner>,
 }
 
 // === impl NodeRecord ===
@@ -40,10 +40,10 @@ impl NodeRecord {
         settings: &Settings,
         listen: SocketAddr,
         capacity: Resources,
-        steps: Arc<Steps>,
+        runner: Arc<EffectRunner>,
     ) -> Self {
         Self {
-            node_id: steps.node_id,
+            node_id: runner.node_id,
             capacity,
             default_resources: settings.default_resources.resources(),
             name: name(&settings.name, &hostname()),
@@ -53,8 +53,8 @@ impl NodeRecord {
                 started: clock::boot_time(),
             },
             addrs: vec![multiaddress(listen)],
-            labels: labels(steps.gpus.labels(capacity.gpus), &settings.labels),
-            steps,
+            labels: labels(runner.gpus.labels(capacity.gpus), &settings.labels),
+            runner,
         }
     }
 
@@ -113,8 +113,8 @@ impl NodeRecord {
     fn info(&self, engines: &BTreeSet<EngineType>, usage: Usage) -> ComputeNodeInfo {
         ComputeNodeInfo {
             execution_engines: engines.iter().copied().collect(),
-            publishers: self.steps.files.publishers.offered(),
-            storage_sources: self.steps.files.sources.offered(),
+            publishers: self.runner.files.publishers.offered(),
+            storage_sources: self.runner.files.sources.offered(),
             max_capacity: self.capacity.into(),
             available_capacity: self.capacity.minus(&usage.used).into(),
             max_job_requirements: self.capacity.into(),

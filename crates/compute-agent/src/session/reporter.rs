@@ -4,13 +4,13 @@ use agent_core::node_state::Input;
 use agent_core::session::Acknowledged;
 use api_client::ClientError;
 use api_types::protocol::{Report, ReportBatch};
-use failpoint::Places;
+use failpoint::StepFailpoints;
 use tracing::{debug, warn};
 
 use super::{Session, is_refusal};
 use crate::node::mailbox::Message;
 
-const PLACES: Places<ClientError> = Places {
+const FAILPOINTS: StepFailpoints<ClientError> = StepFailpoints {
     before: "report.send",
     after: "report.acknowledged",
     refused: unanswered,
@@ -34,7 +34,7 @@ impl Session {
             let session = self.watch.session().await;
             let batch = ReportBatch { session, reports: self.readable(reports) };
             let send = || self.client.report(self.node_id, &batch);
-            let delay = match failpoint::around(PLACES, send).await {
+            let delay = match failpoint::around(FAILPOINTS, send).await {
                 Ok(answer) => {
                     let Acknowledged { acknowledged, left, delay } =
                         self.outbox.answered(&batch.reports, answer.acknowledged);

@@ -88,7 +88,7 @@ impl Certifier {
             let tokens = Arc::clone(&tokens);
             async move {
                 let (parts, body) = request.into_parts();
-                let shown = RequestContext::of(&parts.extensions)
+                let shown = RequestContext::from_extensions(&parts.extensions)
                     .and_then(|context| context.certificate.as_ref());
                 let node = shown.map(|shown| Peer::read(&shown.0).expect("a node's").node);
                 let path = parts.uri.path().to_owned();

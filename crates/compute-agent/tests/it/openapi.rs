@@ -16,7 +16,7 @@ crate::covers! {
 }
 
 /// The operations that the modules of these tests cover.
-const COVERED: &[crate::Covered] =
+const COVERED: &[crate::Coverage] =
     &[COVERS, crate::http::COVERS, crate::metrics::COVERS, crate::publishing::COVERS];
 
 fn golden() -> Value {

@@ -26,13 +26,13 @@ pub(crate) struct Orchestrator {
 }
 
 struct Shared {
-    state: Mutex<Known>,
+    state: Mutex<State>,
     /// Counts changes, so that a wait sees each.
     changed: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Known {
+struct State {
     session: u64,
     node: Option<SessionRequest>,
     heartbeats: Vec<Heartbeat>,
@@ -54,7 +54,7 @@ struct Known {
 impl Orchestrator {
     pub(crate) async fn start() -> Self {
         let shared = Arc::new(Shared {
-            state: Mutex::new(Known::default()),
+            state: Mutex::new(State::default()),
             changed: watch::Sender::new(0),
         });
         let mut orchestrator =
@@ -223,7 +223,7 @@ impl Orchestrator {
         .await;
     }
 
-    async fn wait<T>(&self, what: &str, look: impl Fn(&Known) -> Option<T>) -> T {
+    async fn wait<T>(&self, what: &str, look: impl Fn(&State) -> Option<T>) -> T {
         let mut changes = self.shared.changed.subscribe();
         let found = async {
             loop {
@@ -240,17 +240,17 @@ impl Orchestrator {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Known)) {
+    fn change(&self, change: impl FnOnce(&mut State)) {
         self.shared.change(change);
     }
 
-    fn state(&self) -> MutexGuard<'_, Known> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().expect("no test thread panicked inside")
     }
 }
 
 impl Shared {
-    fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let answer = change(&mut self.state.lock().expect("no handler panicked inside"));
         self.changed.send_modify(|count| *count += 1);
         answer

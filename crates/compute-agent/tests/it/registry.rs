@@ -44,13 +44,13 @@ pub(crate) struct Registry {
 }
 
 struct Shared {
-    state: Mutex<Known>,
+    state: Mutex<Contents>,
     /// Whether blobs go out whole.
     open: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Contents {
     /// By `name:tag` and by `name@digest`.
     manifests: HashMap<String, Bytes>,
     /// By digest.
@@ -181,7 +181,7 @@ impl Registry {
         self.state().asked.iter().filter(|(asked, _)| asked.contains(part)).count()
     }
 
-    fn state(&self) -> MutexGuard<'_, Known> {
+    fn state(&self) -> MutexGuard<'_, Contents> {
         self.shared.state.lock().expect("no handler panicked inside")
     }
 }
@@ -244,7 +244,7 @@ async fn answer(
     }
 }
 
-impl Known {
+impl Contents {
     /// The content at a path, with its type and its digest.
     fn find<'a>(&self, path: &'a str) -> (Option<(&'static str, Bytes)>, &'a str) {
         if let Some((name, reference)) = path.split_once("/manifests/") {

@@ -6,33 +6,38 @@ use std::time::Duration;
 use api_types::NodeId;
 use scheduler::Scheduler;
 use scheduler::input::Input;
-use scheduler::silence::Heard;
+use scheduler::silence::HeartbeatArrival;
 use scheduler::time::Now;
 
-use super::turn::Turn;
+use super::commit_builder::CommitBuilder;
 
 /// Heartbeats that the scheduler was not handed yet: the latest of each node.
 #[derive(Default)]
 pub(super) struct Arrivals {
-    deaf: Duration,
-    heard: BTreeMap<NodeId, Heard>,
+    gap: Duration,
+    heard: BTreeMap<NodeId, HeartbeatArrival>,
 }
 
 // === impl Arrivals ===
 
 impl Arrivals {
-    pub(super) fn note(&mut self, deaf: Duration, arrivals: Vec<Heard>) {
-        self.deaf += deaf;
+    pub(super) fn note(&mut self, gap: Duration, arrivals: Vec<HeartbeatArrival>) {
+        self.gap += gap;
         self.heard.extend(arrivals.into_iter().map(|heard| (heard.node, heard)));
     }
 
-    pub(super) fn hand_over<C>(&mut self, turn: &mut Turn<C>, scheduler: &mut Scheduler, now: Now) {
-        let Self { deaf, heard } = std::mem::take(self);
-        if !deaf.is_zero() {
-            turn.handle(scheduler, now, Input::WasDeaf(deaf));
+    pub(super) fn hand_over<C>(
+        &mut self,
+        builder: &mut CommitBuilder<C>,
+        scheduler: &mut Scheduler,
+        now: Now,
+    ) {
+        let Self { gap, heard } = std::mem::take(self);
+        if !gap.is_zero() {
+            builder.handle(scheduler, now, Input::MissedHeartbeats(gap));
         }
         if !heard.is_empty() {
-            turn.handle(scheduler, now, Input::Heard(heard.into_values().collect()));
+            builder.handle(scheduler, now, Input::Heard(heard.into_values().collect()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use scheduler::time::Moment;
 
-use super::event::{Action, Failure, Held, Reason, Refused};
+use super::event::{Action, Delivery, Failure, Reason, Refused};
 use super::{
     Attempt, Phase, Probe, REPEAT_EVERY, RETRY_EVERY, Serving, Step, UNKNOWN_FOR, Writing,
 };
@@ -29,7 +29,7 @@ impl<C> Step<C> {
                 }
             }
             Phase::Full { serving, probe: Probe::UnderWay(probe) } if probe == id => match result {
-                Ok(_) => self.load(Reason::Room, now.moment),
+                Ok(_) => self.load(Reason::Writable, now.moment),
                 Err(StoreError::Full { .. } | StoreError::Unavailable) => {
                     let probe = Probe::DueAt(now.moment + RETRY_EVERY);
                     self.phase = Phase::Full { serving, probe };
@@ -66,7 +66,7 @@ impl<C> Step<C> {
         &mut self,
         serving: Box<Serving>,
         content: Content,
-        held: Vec<Held<C>>,
+        held: Vec<Delivery<C>>,
         now: Stamp,
     ) -> Action<C> {
         let commit = serving.next_commit(content, now);
@@ -188,10 +188,10 @@ impl<C> Step<C> {
     }
 }
 
-fn refuse<C>(held: Vec<Held<C>>, why: Refused) -> Action<C> {
+fn refuse<C>(held: Vec<Delivery<C>>, why: Refused) -> Action<C> {
     let callers = held.into_iter().filter_map(|held| match held {
-        Held::Effect(_) => None,
-        Held::Reply(caller, _) => Some(caller),
+        Delivery::Effect(_) => None,
+        Delivery::Reply(caller, _) => Some(caller),
     });
     Action::Refuse { callers: callers.collect(), why }
 }

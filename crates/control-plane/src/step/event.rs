@@ -7,7 +7,7 @@ use api_types::job::CreateJob;
 use scheduler::change::Effect;
 use scheduler::input::{Answer, Input, Refusal, Submit};
 use scheduler::mint::Mint;
-use scheduler::silence::Heard;
+use scheduler::silence::HeartbeatArrival;
 use scheduler::time::{Moment, Now};
 use scheduler::{Restore, RestoreError, Scheduler, Settings};
 
@@ -16,18 +16,20 @@ use crate::audit::{AuditEntry, Chains};
 use crate::batch::NumberedCommit;
 use crate::pruning::oldest_key;
 use crate::records::{RecordRefusal, RecordWrite, Records};
-use crate::store::{CommitId, Known, LoadRow, Outcome, Progress, RequestKey, Store, StoreError};
+use crate::store::{
+    CommitId, LoadRow, LookupResults, Outcome, Progress, RequestKey, Store, StoreError,
+};
 
 /// Everything that can make the step act. `C` is the type of a caller that waits for an answer.
 pub enum Event<C> {
     /// Requests, and what the store knows of them: none if it could not be read.
-    Inputs { inputs: Vec<Envelope<C>>, known: Option<Known> },
+    Inputs { inputs: Vec<Envelope<C>>, known: Option<LookupResults> },
     /// Heartbeats, which bypass the queue, and how long none could be received.
-    Heard { deaf: Duration, arrivals: Vec<Heard> },
+    Heard { gap: Duration, arrivals: Vec<HeartbeatArrival> },
     /// What became of a commit.
     Committed(CommitId, Result<Outcome, StoreError>),
     /// What became of the attempt to begin a term.
-    Took(Result<Taken, TakeError>),
+    Took(Result<TermState, TakeError>),
     /// Time has passed; see [`super::Step::wake`]. It comes with the time up to which
     /// [`Event::Heard`] has reported arrivals, because leases are checked as of that time.
     Tick,
@@ -88,7 +90,7 @@ pub struct Lookups {
 }
 
 /// The term that begins, and the state that was read under it.
-pub struct Taken {
+pub struct TermState {
     pub progress: Progress,
     pub scheduler: Box<Scheduler>,
     pub records: Records,
@@ -127,7 +129,7 @@ pub enum Action<C> {
 pub enum Reason {
     Start,
     /// The store can be written to again.
-    Room,
+    Writable,
     /// Another process took the store over.
     Fenced,
     /// The outcome of a commit remained unknown; the new term settles it.
@@ -155,7 +157,7 @@ pub enum Failure {
 
 /// What leaves in the order of the requests.
 #[derive(Debug)]
-pub enum Held<C> {
+pub enum Delivery<C> {
     Effect(Effect),
     Reply(C, Reply),
 }
@@ -223,9 +225,9 @@ impl Submission {
     }
 }
 
-// === impl Taken ===
+// === impl TermState ===
 
-impl Taken {
+impl TermState {
     /// Loads the state. The term must have begun before: what is read earlier may be outdated when
     /// it begins. Leases restart as of `now`, which is asked once everything is read.
     pub fn load(
@@ -247,7 +249,7 @@ impl Taken {
 // === impl Lookups ===
 
 impl Lookups {
-    pub fn of<C, T>(inputs: &[Envelope<C, T>]) -> Self {
+    pub fn for_inputs<C, T>(inputs: &[Envelope<C, T>]) -> Self {
         let mut lookups = Self::default();
         for envelope in inputs {
             match &envelope.request {
@@ -262,9 +264,9 @@ impl Lookups {
     }
 
     /// Asks the store once for all of them.
-    pub fn ask(&self, store: &mut dyn Store, now: Moment) -> Result<Known, StoreError> {
+    pub fn ask(&self, store: &mut dyn Store, now: Moment) -> Result<LookupResults, StoreError> {
         if self.keys.is_empty() && self.jobs.is_empty() {
-            return Ok(Known::default());
+            return Ok(LookupResults::default());
         }
         store.lookup(&self.keys, oldest_key(now), &self.jobs)
     }

@@ -14,7 +14,7 @@ use scheduler::demand::Want;
 use scheduler::silence;
 use scheduler::time::Moment;
 
-use super::event::Held;
+use super::event::Delivery;
 use crate::batch::Batch;
 
 /// How often explanations of waiting jobs are brought up to date: often enough for a person, and
@@ -38,14 +38,14 @@ pub struct Release<C> {
     /// Nodes whose record changed; `None` for a forgotten one.
     pub nodes: Vec<(NodeId, Option<Node>)>,
     /// The lease that each of these nodes holds: what the answers to its heartbeats say is stored.
-    pub leases: Vec<(NodeId, Option<silence::Held>)>,
+    pub leases: Vec<(NodeId, Option<silence::NodeLease>)>,
     /// When each of these nodes was last heard from. Most heartbeats change nothing else.
     pub heard: Vec<(NodeId, Timestamp)>,
     /// Why jobs wait, where that changed; `None` for a demand that no longer waits.
     pub explanations: Vec<(Want, Option<Arc<str>>)>,
     pub batch: Arc<Batch>,
     /// Effects and replies, in the order of release.
-    pub held: Vec<Held<C>>,
+    pub held: Vec<Delivery<C>>,
 }
 
 /// Opens for what was committed.
@@ -86,7 +86,7 @@ impl Gate {
         &mut self,
         scheduler: &mut Scheduler,
         batch: Arc<Batch>,
-        held: Vec<Held<C>>,
+        held: Vec<Delivery<C>>,
         now: Moment,
     ) -> Release<C> {
         let nodes = scheduler.take_touched_nodes();

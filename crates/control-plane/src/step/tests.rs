@@ -17,7 +17,7 @@ use api_types::{JobId, NodeId, Timestamp};
 use scheduler::Settings;
 use scheduler::input::{Answer, Refusal, Submit};
 use scheduler::mint::Mint;
-use scheduler::silence::Heard;
+use scheduler::silence::HeartbeatArrival;
 use scheduler::time::Now;
 use uuid::Uuid;
 
@@ -124,8 +124,8 @@ impl World {
                 }
                 Action::Release(release) => {
                     self.replies.extend(release.held.into_iter().filter_map(|held| match held {
-                        Held::Effect(_) => None,
-                        Held::Reply(caller, reply) => Some((caller, reply)),
+                        Delivery::Effect(_) => None,
+                        Delivery::Reply(caller, reply) => Some((caller, reply)),
                     }));
                     continue;
                 }
@@ -147,20 +147,20 @@ impl World {
         }
     }
 
-    fn take(&mut self) -> Result<Taken, TakeError> {
+    fn take(&mut self) -> Result<TermState, TakeError> {
         if let Some(refusal) = self.refusal {
             return Err(refusal().into());
         }
         let progress = self.store.take()?;
         let mint = Mint::from_seed([7; 32]);
-        Taken::load(&mut self.store, progress, Settings::default(), mint, || self.now)
+        TermState::load(&mut self.store, progress, Settings::default(), mint, || self.now)
     }
 
     fn request(&mut self, requests: impl IntoIterator<Item = (u32, Request)>) {
         let arrived = self.stamp().now();
         let envelope = |request| enveloped(arrived, request);
         let inputs: Vec<_> = requests.into_iter().map(envelope).collect();
-        let known = Lookups::of(&inputs).ask(&mut self.store, self.now).ok();
+        let known = Lookups::for_inputs(&inputs).ask(&mut self.store, self.now).ok();
         let actions = self.step.on(Event::Inputs { inputs, known }, self.stamp());
         self.perform(actions);
     }
@@ -228,7 +228,7 @@ fn heartbeats_count_before_the_requests_that_came_after_them() {
         let mut world = World::new(Trust::Always);
         world.request([join(1, node)]);
         let lease = Settings::default().lease;
-        let heard = Heard {
+        let heard = HeartbeatArrival {
             node,
             session: 1,
             at: world.now,
@@ -237,7 +237,7 @@ fn heartbeats_count_before_the_requests_that_came_after_them() {
             kept: None,
             probed: None,
         };
-        let heard = Event::Heard { deaf: Duration::ZERO, arrivals: vec![heard] };
+        let heard = Event::Heard { gap: Duration::ZERO, arrivals: vec![heard] };
         assert!(world.step.on(heard, world.stamp()).is_empty());
         world.request([submit(2, 20, "a", None)]);
         assert_eq!(world.store.executions.len(), executions, "stalled for {stalled:?}");
@@ -252,7 +252,7 @@ fn a_commit_of_unknown_outcome_is_repeated_unchanged() {
     assert!(world.step.is_committing());
     let actions = world
         .step
-        .on(Event::Heard { deaf: Duration::from_secs(1), arrivals: Vec::new() }, world.stamp());
+        .on(Event::Heard { gap: Duration::from_secs(1), arrivals: Vec::new() }, world.stamp());
     assert!(actions.is_empty(), "heartbeats are taken at any time");
     world.pass(Duration::from_millis(1));
     assert_eq!(world.numbers(), [1], "not immediately");
@@ -309,7 +309,7 @@ fn while_the_disk_is_full_callers_are_refused_and_the_probe_is_numbered() {
     assert!(matches!(world.commits[2].content, Content::Probe));
     world.refusal = None;
     world.pass(RETRY_EVERY);
-    assert_eq!(world.takes, [Reason::Start, Reason::Room]);
+    assert_eq!(world.takes, [Reason::Start, Reason::Writable]);
     world.request([submit(4, 20, "a", None)]);
     assert_eq!(world.created(), [(4, Ok(job(20)))], "the first attempt left nothing in memory");
     assert_eq!(world.numbers().last(), Some(&2));

@@ -112,7 +112,7 @@ pub enum Admission {
 
 /// What a store knows of the requests of one turn.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct LookupResults {
     /// The first answers to requests with these keys.
     pub keys: HashMap<RequestKey, IdempotencyRow>,
     /// IDs that jobs have, live or finished.

@@ -11,8 +11,8 @@ use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::change::{
-    Changes, Covered, EventRow, EventSubject, ExecutionRow, JobRow, Live, LiveJobRow, LoadedPlan,
-    NewJobRow, NodeRow, OutputRow, PendingSlotRow,
+    Changes, EventRow, EventSubject, ExecutionRow, JobRow, Live, LiveJobRow, LoadedPlan, NewJobRow,
+    NodeRow, OutputRow, PendingSlotRow, SlotNode,
 };
 use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
@@ -21,7 +21,7 @@ use crate::audit::{Chain, Chains};
 use crate::records::{Record, RecordKey, RecordRow};
 
 use super::{
-    Admission, Commit, FORGOTTEN_NODES_EVENTS, IdempotencyRow, Known, NODE_EVENTS, Outcome,
+    Admission, Commit, FORGOTTEN_NODES_EVENTS, IdempotencyRow, LookupResults, NODE_EVENTS, Outcome,
     Progress, Removal, Removed, RequestKey, Retention, Store, StoreError, Term, Write,
 };
 
@@ -234,12 +234,12 @@ impl Store for MemoryStore {
                 matches!(self.new_jobs[&row.job].job_type, JobType::Ops | JobType::Daemon);
             if per_node {
                 let (job, index, node) = (row.job, row.index, row.node);
-                live.covered.push(Covered { job, index, node, at: Some(row.offered_at) });
+                live.covered.push(SlotNode { job, index, node, at: Some(row.offered_at) });
             }
         }
         for slot in self.pending_slots.values() {
             let (job, index) = (slot.job, slot.index);
-            live.covered.extend(slot.pinned.map(|node| Covered { job, index, node, at: None }));
+            live.covered.extend(slot.pinned.map(|node| SlotNode { job, index, node, at: None }));
             live.pending_slots.push(slot.clone());
         }
         Ok(live)
@@ -306,10 +306,10 @@ impl Store for MemoryStore {
         keys: &[RequestKey],
         oldest: Moment,
         jobs: &[JobId],
-    ) -> Result<Known, StoreError> {
+    ) -> Result<LookupResults, StoreError> {
         let rows = keys.iter().filter_map(|key| self.keys.get(key));
         let rows = rows.filter(|row| row.stored_at >= oldest);
-        Ok(Known {
+        Ok(LookupResults {
             keys: rows.map(|row| (row.key.clone(), row.clone())).collect(),
             jobs: jobs.iter().copied().filter(|id| self.jobs.contains_key(id)).collect(),
         })

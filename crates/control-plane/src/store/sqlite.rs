@@ -53,7 +53,7 @@ pub use self::reads::{CONNECTIONS, SqliteReads};
 use crate::audit::Chains;
 use crate::records::Record;
 
-use super::{Commit, Known, Outcome, Progress, RequestKey, Store, StoreError};
+use super::{Commit, LookupResults, Outcome, Progress, RequestKey, Store, StoreError};
 
 /// The writer.
 pub struct SqliteStore {
@@ -120,12 +120,12 @@ impl Store for SqliteStore {
         keys: &[RequestKey],
         oldest: Moment,
         jobs: &[JobId],
-    ) -> Result<Known, StoreError> {
+    ) -> Result<LookupResults, StoreError> {
         self.run(|connection| {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
             let keys = keys::find(&transaction, keys, oldest)?;
-            Ok(Known { keys, jobs: jobs::known(&transaction, jobs)? })
+            Ok(LookupResults { keys, jobs: jobs::known(&transaction, jobs)? })
         })
     }
 }

@@ -37,12 +37,12 @@ pub struct Peer(pub Option<IpAddr>);
 
 impl RequestContext {
     /// Of a request with these extensions.
-    pub fn of(extensions: &Extensions) -> Option<&Self> {
+    pub fn from_extensions(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
 
     /// The same to be filled in.
-    pub(super) fn of_mut(extensions: &mut Extensions) -> &mut Self {
+    pub(super) fn from_extensions_mut(extensions: &mut Extensions) -> &mut Self {
         extensions.get_or_insert_default()
     }
 }
@@ -50,8 +50,8 @@ impl RequestContext {
 // === impl Peer ===
 
 impl Peer {
-    pub fn of(extensions: &Extensions) -> Self {
-        Self(RequestContext::of(extensions).and_then(|context| context.peer))
+    pub fn from_extensions(extensions: &Extensions) -> Self {
+        Self(RequestContext::from_extensions(extensions).and_then(|context| context.peer))
     }
 }
 
@@ -59,6 +59,6 @@ impl<S: Sync> FromRequestParts<S> for Peer {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self::of(&parts.extensions))
+        Ok(Self::from_extensions(&parts.extensions))
     }
 }

@@ -66,7 +66,7 @@ where
     let is_named = !span.is_disabled();
 
     let mut request = request.map(Body::new);
-    let context = RequestContext::of_mut(request.extensions_mut());
+    let context = RequestContext::from_extensions_mut(request.extensions_mut());
     context.id = Some(RequestId(Arc::clone(&id)));
     let flaw = context.flaw;
     let answering = async {
@@ -81,7 +81,7 @@ where
         let mut response = handling.catch_unwind().await.unwrap_or_else(|panic| {
             Refusal::internal(format!("panic: {}", panic_message(&*panic))).into_response()
         });
-        if let Some(refusal) = Refusal::of(&mut response) {
+        if let Some(refusal) = Refusal::take_from(&mut response) {
             match is_named {
                 true => log(&refusal),
                 false => span!(Level::ERROR, id, method, uri.path()).in_scope(|| log(&refusal)),

@@ -27,7 +27,7 @@ pub enum Flaw {
 // === impl Flaw ===
 
 impl Flaw {
-    pub(super) fn of<B>(request: &Request<B>) -> Option<Self> {
+    pub(super) fn find_in<B>(request: &Request<B>) -> Option<Self> {
         if length(request) > MAX_HEAD_BYTES {
             return Some(Self::TooLong);
         }

@@ -114,15 +114,15 @@ impl<S: Clone + Send + Sync + 'static> Operations<S> {
         self.paths.iter().map(|(path, methods)| (&**path, methods.listed().collect()))
     }
 
-    /// What answers requests: `refuse` those with a method that their path does not have; `about`
+    /// What answers requests: `refuse` those with a method that their path does not have; `meta`
     /// is what the daemon says of a path and the methods that it has.
     pub fn routes<A>(
         self,
         state: S,
         refuse: fn(&Request<Body>) -> Response,
-        about: impl Fn(&'static str, &[&Method]) -> A,
+        meta: impl Fn(&'static str, &[&Method]) -> A,
     ) -> Routes<S, A> {
-        Routes::new(self.paths, state, refuse, about)
+        Routes::new(self.paths, state, refuse, meta)
     }
 
     pub fn described(self) -> Described {

@@ -42,7 +42,7 @@ impl Refusal {
     }
 
     /// Why this request was refused, if it was.
-    pub(super) fn of(response: &mut Response) -> Option<Self> {
+    pub(super) fn take_from(response: &mut Response) -> Option<Self> {
         let status = response.status();
         if !status.is_client_error() && !status.is_server_error() {
             return None;

@@ -29,12 +29,12 @@ pub struct Routes<S, A> {
 struct Route<S, A> {
     pattern: &'static str,
     is_routine: bool,
-    about: A,
+    meta: A,
     methods: Methods<S>,
 }
 
 /// The operations that a request is for one of.
-pub struct Found<'a, S, A> {
+pub struct RouteMatch<'a, S, A> {
     routes: &'a Routes<S, A>,
     route: &'a Route<S, A>,
 }
@@ -57,7 +57,8 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 ///
 /// If the path has another number of parameters.
 pub fn parameters<const N: usize>(parts: &Parts) -> Option<[String; N]> {
-    let context = RequestContext::of(&parts.extensions).expect("the request was found by its path");
+    let context = RequestContext::from_extensions(&parts.extensions)
+        .expect("the request was found by its path");
     let segments = context.pattern.split('/').zip(parts.uri.path().split('/'));
     let mut values = segments.filter(|(name, _)| name.starts_with('{')).map(|(_, value)| value);
     let mut decoded = [const { String::new() }; N];
@@ -79,30 +80,30 @@ impl<S: Clone, A> Routes<S, A> {
         operations: impl IntoIterator<Item = (String, Methods<S>)>,
         state: S,
         refuse: fn(&Request<Body>) -> Response,
-        about: impl Fn(&'static str, &[&Method]) -> A,
+        meta: impl Fn(&'static str, &[&Method]) -> A,
     ) -> Self {
         let mut paths = matchit::Router::new();
         for (pattern, methods) in operations {
             // A daemon has its routes for as long as it runs.
             let pattern: &'static str = pattern.leak();
-            let about = about(pattern, &methods.listed().collect::<Vec<_>>());
+            let meta = meta(pattern, &methods.listed().collect::<Vec<_>>());
             let is_routine = ROUTINE.contains(&pattern);
-            let route = Route { pattern, is_routine, about, methods };
+            let route = Route { pattern, is_routine, meta, methods };
             paths.insert(pattern, route).expect("the paths of an API differ");
         }
         Self { state, paths, refuse }
     }
 
     /// The operations with this path.
-    pub fn find(&self, path: &str) -> Option<Found<'_, S, A>> {
+    pub fn find(&self, path: &str) -> Option<RouteMatch<'_, S, A>> {
         let found = self.paths.at(path).ok()?;
-        Some(Found { routes: self, route: found.value })
+        Some(RouteMatch { routes: self, route: found.value })
     }
 }
 
-// === impl Found ===
+// === impl RouteMatch ===
 
-impl<'a, S: Clone, A> Found<'a, S, A> {
+impl<'a, S: Clone, A> RouteMatch<'a, S, A> {
     /// The path with the names of its parameters.
     pub fn pattern(&self) -> &'static str {
         self.route.pattern
@@ -113,8 +114,8 @@ impl<'a, S: Clone, A> Found<'a, S, A> {
         self.route.is_routine
     }
 
-    pub fn about(&self) -> &'a A {
-        &self.route.about
+    pub fn meta(&self) -> &'a A {
+        &self.route.meta
     }
 
     /// Dispatches the request by method.
@@ -125,7 +126,7 @@ impl<'a, S: Clone, A> Found<'a, S, A> {
             return response;
         };
         let is_head = *request.method() == Method::HEAD;
-        RequestContext::of_mut(request.extensions_mut()).pattern = self.route.pattern;
+        RequestContext::from_extensions_mut(request.extensions_mut()).pattern = self.route.pattern;
         let mut response = answer(request, self.routes.state.clone()).await;
         if is_head {
             let body = std::mem::take(response.body_mut());
@@ -250,7 +251,7 @@ mod tests {
             assert!(routes.find(path).is_none(), "{path}");
         }
         let found = routes.find("/jobs/j-1/files").unwrap();
-        assert_eq!((found.pattern(), *found.about()), ("/jobs/{job}/files", 17));
+        assert_eq!((found.pattern(), *found.meta()), ("/jobs/{job}/files", 17));
     }
 
     #[tokio::test]

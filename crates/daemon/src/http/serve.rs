@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::RequestContext;
 use super::head::{Flaw, MAX_HEAD_BYTES, READ_HEAD_BYTES};
 use super::plain;
-use super::tls::{ClientCertificate, Opened, Tls};
+use super::tls::{ClientCertificate, OpenConnection, Tls};
 use super::unread::{self, RequestBody};
 
 /// File descriptors for other purposes: databases, their logs, the listener.
@@ -93,10 +93,10 @@ where
                 return talk(stream, peer, None, watcher, answer).await;
             };
             match stopping.run_until_cancelled(tls.open(stream)).await {
-                Some(Ok(Opened::Secured(stream, shown))) => {
+                Some(Ok(OpenConnection::Secured(stream, shown))) => {
                     talk(*stream, peer, shown, watcher, answer).await
                 }
-                Some(Ok(Opened::Plain(stream))) => {
+                Some(Ok(OpenConnection::Plain(stream))) => {
                     tracing::debug!(%peer, "plain HTTP on a port that speaks TLS");
                     let refuse = move |request| plain::refuse(Arc::clone(&tls), request);
                     talk(stream, peer, None, watcher, refuse).await
@@ -135,8 +135,8 @@ async fn talk<S, A, F>(
         .serve_connection(
             TokioIo::new(stream),
             service_fn(move |mut request: Request<Incoming>| {
-                let flaw = Flaw::of(&request);
-                let context = RequestContext::of_mut(request.extensions_mut());
+                let flaw = Flaw::find_in(&request);
+                let context = RequestContext::from_extensions_mut(request.extensions_mut());
                 (context.peer, context.certificate) = (Some(peer), certificate.clone());
                 context.flaw = flaw;
                 let (request, rest) = unread::follow(request);

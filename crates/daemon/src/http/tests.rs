@@ -41,7 +41,8 @@ async fn served() -> Served {
     let stopping = CancellationToken::new();
     let listening = Listening { listener, connections: 8, tls: Some(Arc::clone(&tls)) };
     tokio::spawn(serve(listening, stopping.clone(), |request| async move {
-        let context = RequestContext::of(request.extensions()).expect("it came from a peer");
+        let context =
+            RequestContext::from_extensions(request.extensions()).expect("it came from a peer");
         let status = context.certificate.as_ref().map_or("OK".to_owned(), |certificate| {
             Node::read(&certificate.0).expect("a node's certificate").node.to_string()
         });

@@ -34,7 +34,7 @@ pub struct Tls {
 type OwnHosts = Box<dyn Fn(&Uri, &HeaderMap) -> bool + Send + Sync>;
 
 /// An open connection.
-pub(super) enum Opened {
+pub(super) enum OpenConnection {
     Secured(Box<TlsStream<TcpStream>>, Option<ClientCertificate>),
     /// Its peer speaks no TLS.
     Plain(TcpStream),
@@ -81,16 +81,16 @@ impl Tls {
     }
 
     /// Opens TLS on a connection, unless its peer speaks none.
-    pub(super) async fn open(&self, stream: TcpStream) -> Result<Opened, HandshakeError> {
+    pub(super) async fn open(&self, stream: TcpStream) -> Result<OpenConnection, HandshakeError> {
         let opening = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.handshake(stream));
         opening.await.unwrap_or(Err(HandshakeError::Slow))
     }
 
-    async fn handshake(&self, stream: TcpStream) -> Result<Opened, HandshakeError> {
+    async fn handshake(&self, stream: TcpStream) -> Result<OpenConnection, HandshakeError> {
         let mut first = [0];
         // Nothing at all is left to the handshake to report.
         if stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE_RECORD {
-            return Ok(Opened::Plain(stream));
+            return Ok(OpenConnection::Plain(stream));
         }
         let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
         let is_agent = start
@@ -102,7 +102,7 @@ impl Tls {
         let stream = start.into_stream(config).await?;
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let shown = shown.map(|certificate| ClientCertificate(Arc::from(certificate.as_ref())));
-        Ok(Opened::Secured(Box::new(stream), shown))
+        Ok(OpenConnection::Secured(Box::new(stream), shown))
     }
 }
 

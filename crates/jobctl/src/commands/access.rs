@@ -83,7 +83,7 @@ pub(super) async fn token(session: &Session, command: &TokenCommand) -> Result<E
     match command {
         TokenCommand::List(output) => {
             let tokens = session.client.list_tokens().await?.tokens;
-            session.out.list(output.format, &Layout::of(output.format), &tokens)?;
+            session.out.list(output.format, &Layout::for_format(output.format), &tokens)?;
             Ok(Exit::Done)
         }
         TokenCommand::Create(args) => create(session, args).await,
@@ -141,7 +141,7 @@ pub(super) async fn namespace(session: &Session, command: &NamespaceCommand) -> 
     match command {
         NamespaceCommand::List(output) => {
             let namespaces = session.client.list_namespaces().await?.namespaces;
-            session.out.list(output.format, &Layout::of(output.format), &namespaces)?;
+            session.out.list(output.format, &Layout::for_format(output.format), &namespaces)?;
             Ok(Exit::Done)
         }
         NamespaceCommand::Describe { name, output } => {

@@ -42,7 +42,11 @@ async fn list(session: &Session, args: &AuditListArgs) -> Result<Exit> {
         session.client.list_audit(&query).await.map(|page| (page.records, page.next_token))
     })
     .await?;
-    session.out.list(args.output.format, &Layout::of(args.output.format), &records.items)?;
+    session.out.list(
+        args.output.format,
+        &Layout::for_format(args.output.format),
+        &records.items,
+    )?;
     Ok(Exit::Done)
 }
 

@@ -35,7 +35,7 @@ pub(super) fn run(out: Out, global: &Global, command: &ContextCommand) -> Result
                     context,
                 })
                 .collect();
-            out.list(output.format, &Layout::of(output.format), &rows)?;
+            out.list(output.format, &Layout::for_format(output.format), &rows)?;
         }
         ContextCommand::Show(args) => show(out, global, &config, args)?,
         ContextCommand::Use { name } => {

@@ -17,7 +17,7 @@ pub(super) async fn run(session: &Session, command: &CredentialCommand) -> Resul
         CredentialCommand::List { namespace, output } => {
             let namespace = named(session, namespace);
             let found = session.client.list_credentials(namespace.as_deref()).await?.credentials;
-            session.out.list(output.format, &Layout::of(output.format), &found)?;
+            session.out.list(output.format, &Layout::for_format(output.format), &found)?;
             Ok(Exit::Done)
         }
         CredentialCommand::Set(args) => set(session, args).await,

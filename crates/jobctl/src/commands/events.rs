@@ -146,7 +146,7 @@ async fn show(
 ) -> Result<()> {
     match item {
         StreamedEvent::History { id, event } => {
-            let names = names.of(&event).await;
+            let names = names.resolve(&event).await;
             rows.show(&NumberedEvent { sequence: id, event: *event, names })
         }
         StreamedEvent::Gap { gap, .. } => {
@@ -172,12 +172,12 @@ impl<'a> Names<'a> {
         Self { session, are_shown, jobs: BTreeMap::new(), indexes: BTreeMap::new(), asked: 0 }
     }
 
-    async fn of(&mut self, event: &HistoryEvent) -> EventNames {
+    async fn resolve(&mut self, event: &HistoryEvent) -> EventNames {
         if !self.are_shown {
             return EventNames::default();
         }
         let node = match event.node_id {
-            Some(id) => Some(self.session.node_names([id]).await.of(id)),
+            Some(id) => Some(self.session.node_names([id]).await.name_of(id)),
             None => None,
         };
         let Some(job) = event.job_id else { return EventNames { node, ..EventNames::default() } };

@@ -57,7 +57,7 @@ async fn show(
             .add("Waiting", format!("{} for {since}", executions(waiting.slots)))
             .add("Ahead", ahead(waiting));
         if let Some(node) = waiting.reserved_node {
-            fields.add("Reserved", format!("{} is kept free for it", names.of(node)));
+            fields.add("Reserved", format!("{} is kept free for it", names.name_of(node)));
         }
     }
     out.fields(&fields)?;
@@ -66,7 +66,7 @@ async fn show(
         for failure in &explanation.failures {
             table.push(vec![
                 Cell::plain(failure.execution_id.short()),
-                Cell::plain(names.of(failure.node_id)),
+                Cell::plain(names.name_of(failure.node_id)),
                 Cell::plain(execution_word(failure.state)),
                 Cell::age(age_of_text(now, &failure.time)),
                 Cell::plain(&failure.reason),
@@ -90,7 +90,7 @@ async fn show(
         return out.line("\nThere is no compute node for it: start an agent, or approve one.");
     }
     out.line("\nWhether a node could take another execution now:")?;
-    out.list(format, &Layout::of(format), &rows)
+    out.list(format, &Layout::for_format(format), &rows)
 }
 
 /// A line for each reason.

@@ -80,7 +80,7 @@ async fn list_as<T: Listed + Serialize>(
     fetch: impl AsyncFn() -> Result<Collected<T>, ClientError>,
 ) -> Result<Exit> {
     let format = args.watch.output.format;
-    let mut layout = Layout::of(format);
+    let mut layout = Layout::for_format(format);
     layout.namespaces = args.all_namespaces;
     if args.watch.watch {
         watch(session.out, format, layout, async || items(fetch().await)).await?;
@@ -101,7 +101,7 @@ pub(super) async fn describe(session: &Session, args: &DescribeArgs) -> Result<E
     let id = match resolve(session, namespace.as_deref(), &args.job, args.index).await? {
         Handle::Job(id) => id,
         Handle::Execution(execution) => {
-            let node = session.node_names([execution.node_id]).await.of(execution.node_id);
+            let node = session.node_names([execution.node_id]).await.name_of(execution.node_id);
             let fields = || execution_fields(&execution, &node, clock::now()).render(out.colours());
             out.record(format, &execution, &execution.id.to_string(), fields)?;
             return Ok(Exit::Done);
@@ -113,7 +113,7 @@ pub(super) async fn describe(session: &Session, args: &DescribeArgs) -> Result<E
         Format::Yaml => out.yaml(&job)?,
         Format::Name => out.line(&id.to_string())?,
         Format::Table | Format::Wide => {
-            let layout = Layout::of(format);
+            let layout = Layout::for_format(format);
             out.fields(&job_fields(&job, layout.now))?;
             describe_executions(session, id, &layout, format).await?;
             let query = HistoryQuery { event_type: Some("job".to_owned()), ..Default::default() };
@@ -164,7 +164,7 @@ async fn describe_executions(
 async fn rows(session: &Session, executions: Vec<Execution>) -> Vec<ExecutionRow> {
     let names = session.node_names(executions.iter().map(|execution| execution.node_id)).await;
     let row = |execution: Execution| {
-        let node = names.of(execution.node_id);
+        let node = names.name_of(execution.node_id);
         ExecutionRow { execution, node }
     };
     executions.into_iter().map(row).collect()
@@ -237,7 +237,7 @@ pub(super) async fn history(session: &Session, args: &HistoryArgs) -> Result<Exi
                 Some(index) => format!("[{index}]"),
                 None => id.short(),
             });
-            (index, event.node_id.map(|id| nodes.of(id)))
+            (index, event.node_id.map(|id| nodes.name_of(id)))
         };
         Ok(JobEvent::all(events, names))
     };

@@ -25,6 +25,6 @@ async fn rotate(session: &Session, args: &KeyRotateArgs) -> Result<Exit> {
 }
 
 fn show(session: &Session, output: &OutputArgs, keys: &[Key]) -> Result<Exit> {
-    session.out.list(output.format, &Layout::of(output.format), keys)?;
+    session.out.list(output.format, &Layout::for_format(output.format), keys)?;
     Ok(Exit::Done)
 }

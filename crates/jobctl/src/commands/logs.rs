@@ -35,7 +35,7 @@ pub(super) async fn logs(session: &Session, args: &LogsArgs) -> Result<Exit> {
     }
     let mut printer = Printer::new(session.out);
     if query.execution_id.is_none() {
-        printer = printer.of(&client.describe_job(job).await?);
+        printer = printer.for_job(&client.describe_job(job).await?);
     }
     if args.timestamps {
         printer = printer.with_timestamps();

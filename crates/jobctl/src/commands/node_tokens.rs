@@ -13,7 +13,7 @@ pub(super) async fn run(session: &Session, args: &NodeTokenArgs) -> Result<Exit>
         None => create(session, &args.create).await,
         Some(NodeTokenCommand::List(output)) => {
             let tokens = session.client.list_node_tokens().await?.node_tokens;
-            session.out.list(output.format, &Layout::of(output.format), &tokens)?;
+            session.out.list(output.format, &Layout::for_format(output.format), &tokens)?;
             Ok(Exit::Done)
         }
         Some(NodeTokenCommand::Revoke { tokens }) => {

@@ -32,7 +32,7 @@ pub(super) async fn run(session: &Session, command: &NodeCommand) -> Result<Exit
             let id = handles::node(session, node).await?;
             let node = session.client.describe_node(id).await?;
             let out = session.out;
-            let now = Layout::of(output.format).now;
+            let now = Layout::for_format(output.format).now;
             let text = || node_fields(&node, now).render(out.colours());
             out.record(output.format, &node, &node.peer_info.id.to_string(), text)?;
             Ok(Exit::Done)
@@ -197,7 +197,7 @@ async fn say_what_moves(session: &Session, node: &str) -> Result<String> {
         Ok((page.executions, page.next_token))
     });
     let mut names: Vec<_> = live.await?.items.into_iter().map(|live| live.name).collect();
-    let node = session.node_names([id]).await.of(id);
+    let node = session.node_names([id]).await.name_of(id);
     let count = names.len();
     names.truncate(SAID);
     let more = if count > SAID { format!(" and {} more", count - SAID) } else { String::new() };

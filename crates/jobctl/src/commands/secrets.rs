@@ -19,7 +19,7 @@ pub(super) async fn run(session: &Session, command: &SecretCommand) -> Result<Ex
         SecretCommand::List { namespace, output } => {
             let namespace = named(session, namespace);
             let secrets = session.client.list_secrets(namespace.as_deref()).await?.secrets;
-            session.out.list(output.format, &Layout::of(output.format), &secrets)?;
+            session.out.list(output.format, &Layout::for_format(output.format), &secrets)?;
             Ok(Exit::Done)
         }
         SecretCommand::Set(args) => set(session, args).await,

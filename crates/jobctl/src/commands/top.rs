@@ -81,7 +81,7 @@ async fn follow(
 async fn show(session: &Session, args: &TopArgs, usage: ListUsage) -> Result<()> {
     let silent = silent(session, &usage).await;
     let rows = rows(session, usage).await;
-    session.out.list(args.output.format, &Layout::of(args.output.format), &rows)?;
+    session.out.list(args.output.format, &Layout::for_format(args.output.format), &rows)?;
     if let Some(silent) = silent {
         note(&format!("jobctl: {silent}"));
     }
@@ -95,7 +95,7 @@ async fn table(session: &Session, args: &TopArgs, usage: ListUsage) -> String {
     let rows = rows(session, usage).await;
     let (shown, sort) = (rows.len(), args.sort_by.word());
     let mut text = format!("{shown} of {measured} running executions, by {sort}; q quits\n\n");
-    text.push_str(&session.out.table_of(&Layout::of(args.output.format), &rows));
+    text.push_str(&session.out.table_of(&Layout::for_format(args.output.format), &rows));
     if let Some(silent) = silent {
         text.push_str(&format!("\n{silent}\n"));
     }
@@ -106,7 +106,7 @@ async fn rows(session: &Session, usage: ListUsage) -> Vec<Consumer> {
     let executions = usage.executions;
     let names = session.node_names(executions.iter().map(|execution| execution.node_id)).await;
     let row = |execution: Execution| {
-        let node = names.of(execution.node_id);
+        let node = names.name_of(execution.node_id);
         Consumer { execution, node }
     };
     executions.into_iter().map(row).collect()
@@ -119,6 +119,6 @@ async fn silent(session: &Session, usage: &ListUsage) -> Option<String> {
         return None;
     }
     let names = session.node_names(ids.iter().copied()).await;
-    let names: Vec<_> = ids.iter().map(|id| names.of(*id)).collect();
+    let names: Vec<_> = ids.iter().map(|id| names.name_of(*id)).collect();
     Some(format!("without what runs on nodes that do not answer: {}", names.join(", ")))
 }

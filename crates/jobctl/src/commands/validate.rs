@@ -30,7 +30,7 @@ pub(super) async fn show(session: &Session, body: Bytes, format: Format) -> Resu
             out.text(&chosen.map(|node| format!("{}\n", node.node_id)).collect::<String>())?;
         }
         Format::Table | Format::Wide => {
-            let layout = Layout::of(format);
+            let layout = Layout::for_format(format);
             out.fields(&job_fields(&response.job, layout.now))?;
             out.line("")?;
             if response.nodes.is_empty() {

@@ -31,7 +31,7 @@ pub(crate) struct Colours {
 
 impl Colours {
     /// The text of the next piece of a line. `colours` says whether those of the task are shown.
-    pub(crate) fn of(&mut self, piece: &str, colours: bool) -> String {
+    pub(crate) fn render(&mut self, piece: &str, colours: bool) -> String {
         let mut text = String::with_capacity(piece.len());
         for character in piece.chars() {
             self.state = match (std::mem::take(&mut self.state), character) {
@@ -97,7 +97,7 @@ mod tests {
 
     fn line(text: &str) -> String {
         let mut colours = Colours::default();
-        let shown = colours.of(text, true);
+        let shown = colours.render(text, true);
         shown + colours.end()
     }
 
@@ -105,7 +105,7 @@ mod tests {
     fn colours_pass_and_end_with_their_line() {
         assert_eq!(line("\x1b[1;31mred\x1b[0m plain"), "\x1b[1;31mred\x1b[0m plain");
         assert_eq!(line("\x1b[38;2;1;2;3mx"), "\x1b[38;2;1;2;3mx\x1b[0m");
-        assert_eq!(Colours::default().of("\x1b[31mred\x1b[m", false), "red");
+        assert_eq!(Colours::default().render("\x1b[31mred\x1b[m", false), "red");
     }
 
     #[test]
@@ -129,10 +129,10 @@ mod tests {
     #[test]
     fn a_sequence_may_be_cut_between_two_pieces_and_ends_with_the_line() {
         let mut colours = Colours::default();
-        assert_eq!(colours.of("a\x1b]52;c;", true), "a");
-        assert_eq!(colours.of("c2Vj\x07b", true), "b");
-        assert_eq!(colours.of("\x1b]0;never ends", true), "");
+        assert_eq!(colours.render("a\x1b]52;c;", true), "a");
+        assert_eq!(colours.render("c2Vj\x07b", true), "b");
+        assert_eq!(colours.render("\x1b]0;never ends", true), "");
         colours.end();
-        assert_eq!(colours.of("next", true), "next");
+        assert_eq!(colours.render("next", true), "next");
     }
 }

@@ -41,7 +41,7 @@ pub(crate) trait Listed: Serialize {
 }
 
 impl Layout {
-    pub(crate) fn of(format: Format) -> Self {
+    pub(crate) fn for_format(format: Format) -> Self {
         Self { wide: format == Format::Wide, namespaces: false, now: clock::now() }
     }
 
@@ -83,7 +83,7 @@ impl Out {
 
 /// Shows on standard error what a command is about to act on.
 pub(crate) fn preview<T: Listed>(items: &[T]) {
-    let layout = Layout::of(Format::Table);
+    let layout = Layout::for_format(Format::Table);
     let mut table = Table::new(T::columns(&layout));
     items.iter().take(PREVIEWED).for_each(|item| table.push(item.cells(&layout)));
     note(table.render(false, columns_of(std::io::stderr())).trim_end());
@@ -99,7 +99,7 @@ pub(crate) async fn show<T: Listed>(
     is_watched: bool,
     mut fetch: impl AsyncFnMut() -> Result<Vec<T>, ClientError>,
 ) -> Result<()> {
-    let layout = Layout::of(format);
+    let layout = Layout::for_format(format);
     if is_watched {
         watch(out, format, layout, fetch).await
     } else {

@@ -23,7 +23,7 @@ pub(crate) struct Rows<T> {
 impl<T: Listed> Rows<T> {
     /// Columns are at least as wide as `widths`.
     pub(crate) fn new(out: Out, format: Format, widths: &[usize]) -> Self {
-        let layout = Layout::of(format);
+        let layout = Layout::for_format(format);
         let mut table = Table::new(T::columns(&layout));
         table.reserve(widths);
         Self { out, format, layout, table, begun: false, records: PhantomData }

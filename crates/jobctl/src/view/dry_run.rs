@@ -20,7 +20,7 @@ impl DryRunRow {
     pub(crate) fn all(nodes: &[DryRunNode], names: &NodeNames) -> Vec<Self> {
         let mut rows: Vec<_> = nodes
             .iter()
-            .map(|node| Self { outcome: node.clone(), name: names.of(node.node_id) })
+            .map(|node| Self { outcome: node.clone(), name: names.name_of(node.node_id) })
             .collect();
         rows.sort_by_key(|row| !row.outcome.chosen);
         rows

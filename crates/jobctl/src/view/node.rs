@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn columns_have_the_titles_of_the_pages() {
-        let columns = Node::columns(&Layout::of(crate::output::Format::Wide));
+        let columns = Node::columns(&Layout::for_format(crate::output::Format::Wide));
         for title in [CPU_USED, MEMORY_USED, DISK_USED, GPU_USED] {
             let column = title.to_uppercase().replace(' ', "-");
             assert!(columns.contains(&column.as_str()), "{column}");

@@ -130,7 +130,7 @@ async fn a_typed_token_is_not_shown() {
     let (service, token) = guarded().await;
     let login = ["login"];
     let mut command = service.command(&login);
-    let mut terminal = Terminal::of(&mut command);
+    let mut terminal = Terminal::attach(&mut command);
     let child = command.spawn().unwrap();
     drop(command);
     terminal.until("Token for http://").await;

@@ -98,7 +98,7 @@ async fn a_user_at_a_terminal_is_asked_whether_to_stop_the_job() {
     let arguments = ["run", "forever"];
     let mut command = service.command(&arguments);
     command.env("TERM", "xterm");
-    let mut terminal = Terminal::of(&mut command);
+    let mut terminal = Terminal::attach(&mut command);
     let child = command.spawn().unwrap();
     drop(command);
     let job = service.only_job().await.id.to_string();
@@ -122,7 +122,7 @@ async fn a_user_who_declines_to_stop_is_told_how_to_return() {
     for answer in ["\n", "again"] {
         let mut command = service.command(&arguments);
         command.env("TERM", "xterm");
-        let mut terminal = Terminal::of(&mut command);
+        let mut terminal = Terminal::attach(&mut command);
         let child = command.spawn().unwrap();
         drop(command);
         terminal.until("Running").await;

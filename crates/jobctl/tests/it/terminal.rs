@@ -21,7 +21,7 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Connects the program's standard input and standard error.
-    pub(crate) fn of(command: &mut Command) -> Self {
+    pub(crate) fn attach(command: &mut Command) -> Self {
         let (master, program_side) = pair();
         let input = program_side.try_clone().expect("a second handle");
         command.stdin(Stdio::from(input)).stderr(Stdio::from(program_side));

@@ -43,7 +43,7 @@ pub(crate) async fn first_token(
     let tokens = records.of_kind(RecordKind::Token);
     let has_admin = tokens
         .iter()
-        .filter_map(StoredToken::of)
+        .filter_map(StoredToken::from_record)
         // Those of an issuer expire, and another may never be issued.
         .filter(|token| token.person().is_none())
         .any(|token| token.role == Role::Admin && !token.is_over(now));

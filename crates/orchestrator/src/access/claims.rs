@@ -138,7 +138,7 @@ mod tests {
         RuleSettings { claims, role, namespaces }
     }
 
-    fn of(all: &Map<String, Value>) -> Confirmed<'_> {
+    fn confirmed(all: &Map<String, Value>) -> Confirmed<'_> {
         Confirmed { all, email_is_verified: false }
     }
 
@@ -173,7 +173,11 @@ mod tests {
             (json!({ "/": "build" }), false),
             (json!({ "absent": "x" }), false),
         ] {
-            assert_eq!(grant(&only(wanted.clone()), of(&person)).is_some(), is_matched, "{wanted}");
+            assert_eq!(
+                grant(&only(wanted.clone()), confirmed(&person)).is_some(),
+                is_matched,
+                "{wanted}"
+            );
         }
     }
 
@@ -210,7 +214,7 @@ mod tests {
             }
             person.insert("email".to_owned(), json!("ada@example.org"));
             for claim in ["email", "/email", ""] {
-                let name = name(of(&person), claim);
+                let name = name(confirmed(&person), claim);
                 assert_eq!(name == "ada@example.org", is_matched, "{claim} {verified}");
             }
         }
@@ -219,7 +223,7 @@ mod tests {
         person.insert("emails".to_owned(), json!(["x"]));
         for claim in ["/e~0mail", "/email~10", "/emails/0"] {
             let rules = [rule(&json!({ claim: "x" }), Role::Viewer, &["a"])];
-            assert!(grant(&rules, of(&person)).is_some(), "{claim}");
+            assert!(grant(&rules, confirmed(&person)).is_some(), "{claim}");
         }
     }
 
@@ -233,7 +237,7 @@ mod tests {
             rule(&json!({ "g": "e" }), Role::Operator, &[]),
         ];
         let of = |groups: Value| {
-            let granted = grant(&rules, of(&claims(json!({ "g": groups }))))?;
+            let granted = grant(&rules, confirmed(&claims(json!({ "g": groups }))))?;
             Some((granted.role, granted.namespaces.join(" ")))
         };
         assert_eq!(of(json!([])), None);
@@ -252,13 +256,16 @@ mod tests {
             "preferred_username": "ada",
         });
         let mut person = claims(all);
-        assert_eq!(name(of(&person), ""), "ada@example.org");
-        assert_eq!(name(of(&person), "preferred_username"), "ada");
-        assert_eq!(name(of(&person), "absent"), "ada@example.org");
+        assert_eq!(name(confirmed(&person), ""), "ada@example.org");
+        assert_eq!(name(confirmed(&person), "preferred_username"), "ada");
+        assert_eq!(name(confirmed(&person), "absent"), "ada@example.org");
         person.remove("email_verified");
-        assert_eq!(name(of(&person), ""), "ada");
+        assert_eq!(name(confirmed(&person), ""), "ada");
         let long = format!("\u{7}{}", "x".repeat(200));
-        assert_eq!(name(of(&claims(json!({ "sub": long }))), ""), "x".repeat(MAX_NAME_CHARS));
-        assert_eq!(name(of(&claims(json!({}))), ""), "unnamed");
+        assert_eq!(
+            name(confirmed(&claims(json!({ "sub": long }))), ""),
+            "x".repeat(MAX_NAME_CHARS)
+        );
+        assert_eq!(name(confirmed(&claims(json!({}))), ""), "unnamed");
     }
 }

@@ -33,11 +33,11 @@ impl Credential {
             return None;
         }
         let (id, secret) = text.strip_prefix(kind)?.strip_prefix('_')?.split_once('_')?;
-        Self::of(id, secret)
+        Self::from_parts(id, secret)
     }
 
     /// None if these are not the parts of a credential.
-    pub(crate) fn of(id: &str, secret: &str) -> Option<Self> {
+    pub(crate) fn from_parts(id: &str, secret: &str) -> Option<Self> {
         let is_id = id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_secret = URL_SAFE_NO_PAD.decode(secret).is_ok_and(|it| it.len() == SECRET_BYTES);
         (is_id && is_secret)

@@ -114,7 +114,7 @@ pub(crate) fn mint(
     let mut in_all = 0;
     let mut of_subject = Vec::new();
     for record in records.of_kind(RecordKind::Token) {
-        let Some(token) = StoredToken::of(&record) else { continue };
+        let Some(token) = StoredToken::from_record(&record) else { continue };
         let Some(subject) = &token.subject else { continue };
         in_all += 1;
         if *subject == person.subject {

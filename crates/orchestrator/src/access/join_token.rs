@@ -37,7 +37,7 @@ pub(crate) struct StoredJoinToken {
 // === impl StoredJoinToken ===
 
 impl StoredJoinToken {
-    pub(crate) fn of(record: &Record) -> Option<Self> {
+    pub(crate) fn from_record(record: &Record) -> Option<Self> {
         serde_json::from_str(&record.value).ok()
     }
 
@@ -88,11 +88,11 @@ pub(crate) fn verify(
     now: Timestamp,
 ) -> Result<(Record, StoredJoinToken), NodeRefusal> {
     let presented: JoinToken = text.parse().map_err(|_| NodeRefusal::UnknownToken)?;
-    let presented =
-        Credential::of(&presented.id, &presented.secret).ok_or(NodeRefusal::UnknownToken)?;
+    let presented = Credential::from_parts(&presented.id, &presented.secret)
+        .ok_or(NodeRefusal::UnknownToken)?;
     let record = records.get(&StoredJoinToken::key(&presented.id));
     let record = record.ok_or(NodeRefusal::UnknownToken)?;
-    let token = StoredJoinToken::of(&record).ok_or(NodeRefusal::UnknownToken)?;
+    let token = StoredJoinToken::from_record(&record).ok_or(NodeRefusal::UnknownToken)?;
     if !presented.matches(&token.hash) {
         return Err(NodeRefusal::UnknownToken);
     }
@@ -105,8 +105,9 @@ pub(crate) fn verify(
 /// Tokens with which no node can join any more; one that is used up stays until it expires, because
 /// a node whose answer was lost asks again.
 pub(crate) fn outdated(records: &Published, now: Timestamp) -> Vec<RecordWrite> {
-    let is_over =
-        |record: &Record| StoredJoinToken::of(record).is_none_or(|token| token.expire_time <= now);
+    let is_over = |record: &Record| {
+        StoredJoinToken::from_record(record).is_none_or(|token| token.expire_time <= now)
+    };
     let all = records.of_kind(RecordKind::JoinToken).into_iter().filter(is_over);
     all.map(Record::removal).collect()
 }
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(check(&given, Timestamp(9)), Ok(token.clone()));
         assert!(!token.is_usable(Timestamp(9)));
         assert_eq!(check(&given, Timestamp(10)), Err(NodeRefusal::ExpiredToken));
-        let forged = Credential::of(&credential.id, Credential::mint().secret()).unwrap();
+        let forged = Credential::from_parts(&credential.id, Credential::mint().secret()).unwrap();
         for bad in [text(&forged, ca), text(&Credential::mint(), ca), "jn1".to_owned()] {
             assert_eq!(check(&bad, Timestamp(9)), Err(NodeRefusal::UnknownToken));
         }

@@ -95,7 +95,7 @@ fn unassigned(view: &View) -> (Vec<RecordWrite>, Vec<(NodeId, GivenLabels)>) {
     };
     let (mut writes, mut nodes) = (Vec::new(), Vec::new());
     for record in records.of_kind(RecordKind::NodeIdentity) {
-        let Some(identity) = StoredIdentity::of(&record) else { continue };
+        let Some(identity) = StoredIdentity::from_record(&record) else { continue };
         if identity.admin_labels.is_none() {
             let admin_labels = of_admin(&identity.labels);
             let identity = StoredIdentity { admin_labels, ..identity };
@@ -105,7 +105,7 @@ fn unassigned(view: &View) -> (Vec<RecordWrite>, Vec<(NodeId, GivenLabels)>) {
         }
     }
     for record in records.of_kind(RecordKind::JoinToken) {
-        let Some(token) = StoredJoinToken::of(&record) else { continue };
+        let Some(token) = StoredJoinToken::from_record(&record) else { continue };
         if token.admin_labels.is_none() {
             let admin_labels = of_admin(&token.labels);
             let token = StoredJoinToken { admin_labels, ..token };
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_gives_labels_beside_those_of_an_admin() {
+    fn an_operator_gives_labels_in_addition_to_those_of_an_admin() {
         let before = GivenLabels {
             labels: labels(&[("pool", "ci"), ("zone", "a")]),
             of_admin: keys(&["pool"]),
@@ -187,7 +187,7 @@ mod tests {
             view.records().update(&[RecordRow { key: write.key, version: 2, value: write.value }]);
         }
         let token = view.records().get(&StoredJoinToken::key("t")).unwrap();
-        assert_eq!(StoredJoinToken::of(&token).unwrap().admin_labels, Some(of_admin));
+        assert_eq!(StoredJoinToken::from_record(&token).unwrap().admin_labels, Some(of_admin));
 
         // A namespace that names another label later changes nothing about it.
         let namespace = json!({ "Description": "", "Permissions": {}, "Nodes": "zone=a",

@@ -96,7 +96,7 @@ fn living(
     now: Timestamp,
     is_meant: impl Fn(&RecordKey, &StoredToken) -> bool,
 ) -> Vec<(RecordKey, StoredToken)> {
-    let read = |record: Record| StoredToken::of(&record).map(|token| (record.key, token));
+    let read = |record: Record| StoredToken::from_record(&record).map(|token| (record.key, token));
     let all = records.of_kind(RecordKind::Token).into_iter().filter_map(read);
     all.filter(|(key, token)| !token.is_over(now) && is_meant(key, token)).collect()
 }

@@ -96,7 +96,7 @@ pub(crate) enum NodeRefusal {
 // === impl StoredIdentity ===
 
 impl StoredIdentity {
-    pub(crate) fn of(record: &Record) -> Option<Self> {
+    pub(crate) fn from_record(record: &Record) -> Option<Self> {
         serde_json::from_str(&record.value).ok()
     }
 
@@ -195,7 +195,8 @@ pub(crate) fn identities(records: &Published, node: NodeId) -> Vec<Record> {
 pub(crate) fn holders(records: &Published, ca: KeyDigest, is_first: bool) -> usize {
     let all = records.of_kind(RecordKind::NodeIdentity);
     let is_holder = |record: &&Record| {
-        StoredIdentity::of(record).is_some_and(|it| it.ca.map_or(is_first, |other| other == ca))
+        StoredIdentity::from_record(record)
+            .is_some_and(|it| it.ca.map_or(is_first, |other| other == ca))
     };
     all.iter().filter(is_holder).count()
 }
@@ -229,7 +230,7 @@ pub(crate) fn outdated(
 ) -> Vec<RecordWrite> {
     let is_over = |record: &Record| {
         let node = record.key.key.split(' ').next().and_then(|node| node.parse().ok());
-        let known = node.zip(StoredIdentity::of(record));
+        let known = node.zip(StoredIdentity::from_record(record));
         known.is_none_or(|(node, it)| !renewable.permits(node, it.expire_time, now))
     };
     let all = records.of_kind(RecordKind::NodeIdentity).into_iter();
@@ -248,7 +249,7 @@ pub(crate) fn verify(
 ) -> Result<CertifiedNode, NodeRefusal> {
     let peer = Peer::read(certificate).map_err(|_| NodeRefusal::NotANode)?;
     let key = StoredIdentity::key(peer.node, peer.key);
-    let identity = records.get(&key).as_ref().and_then(StoredIdentity::of);
+    let identity = records.get(&key).as_ref().and_then(StoredIdentity::from_record);
     let identity = Arc::new(identity.ok_or(NodeRefusal::Revoked(peer.node))?);
     if !renewable.permits(peer.node, peer.expires, now) {
         return Err(NodeRefusal::TooOld(peer.node));

@@ -34,7 +34,7 @@ pub(crate) struct Rejection {
 }
 
 /// What is still open for a node that is rejected; no writes if nothing is.
-pub(crate) fn of(records: &Published, node: NodeId, now: Timestamp) -> Rejection {
+pub(crate) fn for_node(records: &Published, node: NodeId, now: Timestamp) -> Rejection {
     let mut rejection = Rejection::default();
     let mut came_with = BTreeSet::new();
     for record in identities(records, node) {
@@ -42,12 +42,12 @@ pub(crate) fn of(records: &Published, node: NodeId, now: Timestamp) -> Rejection
             let stored = StoredRejection { node_id: node, reject_time: now };
             rejection.writes.push(RecordWrite::json(key(digest), Expected::Anything, &stored));
         }
-        came_with.extend(StoredIdentity::of(&record).map(|identity| identity.token_id));
+        came_with.extend(StoredIdentity::from_record(&record).map(|identity| identity.token_id));
         // Whatever a renewal did to it in the meantime: a rejection is not refused.
         rejection.writes.push(RecordWrite::removal(record.key));
     }
     for record in records.of_kind(RecordKind::JoinToken) {
-        let Some(token) = StoredJoinToken::of(&record) else { continue };
+        let Some(token) = StoredJoinToken::from_record(&record) else { continue };
         if came_with.contains(&record.key.key) || token.node_id == Some(node) {
             rejection.tokens.push(token.wire(&record.key.key));
             rejection.writes.push(RecordWrite::removal(record.key));

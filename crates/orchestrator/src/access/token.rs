@@ -75,7 +75,7 @@ pub(crate) enum Invalid {
 // === impl StoredToken ===
 
 impl StoredToken {
-    pub(crate) fn of(record: &Record) -> Option<Self> {
+    pub(crate) fn from_record(record: &Record) -> Option<Self> {
         serde_json::from_str(&record.value).ok()
     }
 
@@ -125,7 +125,7 @@ impl StoredToken {
 // === impl StoredSession ===
 
 impl StoredSession {
-    pub(crate) fn of(record: &Record) -> Option<Self> {
+    pub(crate) fn from_record(record: &Record) -> Option<Self> {
         serde_json::from_str(&record.value).ok()
     }
 
@@ -187,7 +187,7 @@ pub(crate) fn verify_session(
     let presented = Credential::parse(SESSION, text).ok_or(Invalid::Unknown)?;
     let key = RecordKind::Session.key(&presented.id);
     let record = records.get(&key).ok_or(Invalid::Unknown)?;
-    let session = StoredSession::of(&record).ok_or(Invalid::Unknown)?;
+    let session = StoredSession::from_record(&record).ok_or(Invalid::Unknown)?;
     if !presented.matches(&session.hash) {
         return Err(Invalid::Unknown);
     }
@@ -204,7 +204,7 @@ pub(crate) fn verify_session(
 }
 
 fn find_token(records: &Published, id: &str) -> Option<StoredToken> {
-    StoredToken::of(&records.get(&StoredToken::key(id))?)
+    StoredToken::from_record(&records.get(&StoredToken::key(id))?)
 }
 
 fn valid(id: &str, token: &StoredToken, now: Timestamp) -> Result<Verified, Invalid> {

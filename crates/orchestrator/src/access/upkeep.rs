@@ -131,7 +131,7 @@ fn due(view: &View, uses: &HashMap<String, Timestamp>, now: Timestamp) -> Vec<Re
     let records = view.records();
     let (mut writes, mut expired) = (Vec::new(), Vec::new());
     for record in records.of_kind(RecordKind::Token) {
-        let Some(token) = StoredToken::of(&record) else { continue };
+        let Some(token) = StoredToken::from_record(&record) else { continue };
         if let Some(used) = uses.get(&record.key.key) {
             let token = StoredToken { last_use_time: Some(*used), ..token };
             writes.push(token.write(&record.key.key, record.unchanged()));
@@ -146,7 +146,7 @@ fn due(view: &View, uses: &HashMap<String, Timestamp>, now: Timestamp) -> Vec<Re
     expired.sort_by_key(|(end, _)| std::cmp::Reverse(*end));
     writes.extend(expired.into_iter().skip(EXPIRED_TOKENS).map(|(_, record)| record.removal()));
     for record in records.of_kind(RecordKind::Session) {
-        let is_over = StoredSession::of(&record).is_none_or(|session| {
+        let is_over = StoredSession::from_record(&record).is_none_or(|session| {
             let of_token = StoredToken::key(&session.token_id);
             session.expire_time <= now || records.get(&of_token).is_none()
         });

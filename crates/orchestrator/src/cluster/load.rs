@@ -85,8 +85,8 @@ impl Ring {
         }
         self.samples.push_back(Sample {
             time,
-            capacity: Amounts::of(&fleet.capacity),
-            allocated: Amounts::of(&fleet.allocated),
+            capacity: Amounts::from_resources(&fleet.capacity),
+            allocated: Amounts::from_resources(&fleet.allocated),
             nodes: narrow(fleet.nodes.connected),
             queued: narrow(counts.jobs.queued),
             running: narrow(counts.executions.running),
@@ -155,8 +155,8 @@ impl Sample {
     fn of_row(LoadRow { time, sample }: &LoadRow) -> Self {
         Self {
             time: *time,
-            capacity: Amounts::of(&sample.capacity.into()),
-            allocated: Amounts::of(&sample.allocated.into()),
+            capacity: Amounts::from_resources(&sample.capacity.into()),
+            allocated: Amounts::from_resources(&sample.allocated.into()),
             nodes: narrow(sample.nodes),
             queued: narrow(sample.queued),
             running: narrow(sample.running),
@@ -169,7 +169,7 @@ impl Sample {
 // === impl Amounts ===
 
 impl Amounts {
-    fn of(resources: &Resources) -> Self {
+    fn from_resources(resources: &Resources) -> Self {
         Self {
             cpu_millis: narrow(resources.cpu_millis),
             memory_mib: narrow(resources.memory_bytes >> 20),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use api_types::NodeId;
 use api_types::protocol::{Heartbeat, ProbeOutcome};
-use scheduler::silence::Held;
+use scheduler::silence::NodeLease;
 
 /// Interval of the listener's own tick.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -24,7 +24,7 @@ pub(super) const LATE: Duration = Duration::from_millis(500);
 pub(crate) struct Presence {
     /// The leases that nodes hold, and what their agents are asked for, as last published by the
     /// driver.
-    known: RwLock<HashMap<NodeId, Held>>,
+    known: RwLock<HashMap<NodeId, NodeLease>>,
     noted: Mutex<Notes>,
 }
 
@@ -36,7 +36,7 @@ struct Notes {
     /// The part of the time since that tick that was already reported to the driver.
     reported: Duration,
     /// Time in which no heartbeat could be received, not yet reported to the driver.
-    deaf: Duration,
+    gap: Duration,
 }
 
 /// A heartbeat. Only the latest one of each node is kept.
@@ -57,8 +57,8 @@ pub(super) struct Arrival {
 
 /// What the driver collects in each turn.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Noted {
-    pub(super) deaf: Duration,
+pub(super) struct PresenceUpdate {
+    pub(super) gap: Duration,
     pub(super) arrivals: Vec<(NodeId, Arrival)>,
 }
 
@@ -67,7 +67,12 @@ pub(super) struct Noted {
 impl Presence {
     /// Records a heartbeat and returns the lease, and the probe that the answer requests; `None`
     /// when only the scheduler can determine what is wrong with the session.
-    pub(crate) fn heard(&self, node: NodeId, heartbeat: &Heartbeat, boot: u64) -> Option<Held> {
+    pub(crate) fn heard(
+        &self,
+        node: NodeId,
+        heartbeat: &Heartbeat,
+        boot: u64,
+    ) -> Option<NodeLease> {
         let (session, kept) = (heartbeat.session, heartbeat.lease());
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let held = known.get(&node).copied().filter(|held| held.session == session)?;
@@ -83,18 +88,18 @@ impl Presence {
     /// Records that the listener is running.
     pub(crate) fn tick(&self, boot: u64) {
         let mut notes = self.notes();
-        notes.deaf = notes.take_deaf(boot);
+        notes.gap = notes.take_gap(boot);
         notes.ticked = Some(boot);
         notes.reported = Duration::ZERO;
     }
 
     /// Takes everything recorded since the last call.
-    pub(super) fn take(&self, boot: u64) -> Noted {
+    pub(super) fn take(&self, boot: u64) -> PresenceUpdate {
         let mut notes = self.notes();
         // The driver may wake up before the listener does.
-        let deaf = notes.take_deaf(boot);
-        notes.deaf = Duration::ZERO;
-        Noted { deaf, arrivals: notes.arrivals.drain().collect() }
+        let gap = notes.take_gap(boot);
+        notes.gap = Duration::ZERO;
+        PresenceUpdate { gap, arrivals: notes.arrivals.drain().collect() }
     }
 
     /// No session is known: heartbeats go to the driver until sessions are published again.
@@ -103,7 +108,7 @@ impl Presence {
     }
 
     /// Publishes the lease that each of these nodes holds, or that it holds none.
-    pub(super) fn publish(&self, leases: impl IntoIterator<Item = (NodeId, Option<Held>)>) {
+    pub(super) fn publish(&self, leases: impl IntoIterator<Item = (NodeId, Option<NodeLease>)>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for (node, held) in leases {
             match held {
@@ -122,15 +127,15 @@ impl Presence {
 
 impl Notes {
     /// Takes the unreported time, including the current delay of the next tick.
-    fn take_deaf(&mut self, boot: u64) -> Duration {
-        let Some(ticked) = self.ticked else { return self.deaf };
+    fn take_gap(&mut self, boot: u64) -> Duration {
+        let Some(ticked) = self.ticked else { return self.gap };
         let late = Duration::from_nanos(boot.saturating_sub(ticked)).saturating_sub(TICK);
         if late <= LATE {
-            return self.deaf;
+            return self.gap;
         }
         let unreported = late.saturating_sub(self.reported);
         self.reported = late;
-        self.deaf + unreported
+        self.gap + unreported
     }
 }
 
@@ -165,7 +170,7 @@ mod tests {
         };
         assert_eq!(heard(1, 5, None), None);
         let lease = Duration::from_secs(10);
-        let held = Held { session: 1, lease, probe: Some(3) };
+        let held = NodeLease { session: 1, lease, probe: Some(3) };
         presence.publish([(node(), Some(held))]);
         assert_eq!(heard(2, 6, None), None);
         assert_eq!(heard(1, 7, outcome(2)), Some(held), "the answer requests the probe");
@@ -181,8 +186,8 @@ mod tests {
             probed: outcome(3),
         };
         let arrivals = vec![(node(), arrival)];
-        assert_eq!(presence.take(9), Noted { deaf: Duration::ZERO, arrivals });
-        assert_eq!(presence.take(9), Noted::default());
+        assert_eq!(presence.take(9), PresenceUpdate { gap: Duration::ZERO, arrivals });
+        assert_eq!(presence.take(9), PresenceUpdate::default());
         presence.publish([(node(), None)]);
         assert_eq!(heard(1, 9, None), None);
     }
@@ -191,15 +196,15 @@ mod tests {
     fn a_pause_of_the_listener_is_reported_once_in_any_order_of_wake_ups() {
         let presence = Presence::default();
         presence.tick(0);
-        assert_eq!(presence.take(500 * MS).deaf, Duration::ZERO, "an ordinary load");
+        assert_eq!(presence.take(500 * MS).gap, Duration::ZERO, "an ordinary load");
         // The driver wakes first.
-        assert_eq!(presence.take(3_100 * MS).deaf, Duration::from_secs(3));
-        assert_eq!(presence.take(3_200 * MS).deaf, Duration::from_millis(100));
+        assert_eq!(presence.take(3_100 * MS).gap, Duration::from_secs(3));
+        assert_eq!(presence.take(3_200 * MS).gap, Duration::from_millis(100));
         presence.tick(3_300 * MS);
-        assert_eq!(presence.take(3_300 * MS).deaf, Duration::from_millis(100));
+        assert_eq!(presence.take(3_300 * MS).gap, Duration::from_millis(100));
         // The listener wakes first.
         presence.tick(5_400 * MS);
-        assert_eq!(presence.take(5_500 * MS).deaf, Duration::from_secs(2));
-        assert_eq!(presence.take(5_600 * MS).deaf, Duration::ZERO);
+        assert_eq!(presence.take(5_500 * MS).gap, Duration::from_secs(2));
+        assert_eq!(presence.take(5_600 * MS).gap, Duration::ZERO);
     }
 }

@@ -9,7 +9,7 @@ use api_types::{JobId, NodeId};
 use control_plane::audit::Chains;
 use control_plane::records::Record;
 use control_plane::store::{
-    Commit, Known, Outcome, Progress, RequestKey, Retention, Store, StoreError, sqlite,
+    Commit, LookupResults, Outcome, Progress, RequestKey, Retention, Store, StoreError, sqlite,
 };
 use scheduler::Settings;
 use scheduler::change::{Live, LiveJobRow};
@@ -59,7 +59,7 @@ impl Store for Slow {
         keys: &[RequestKey],
         oldest: Moment,
         jobs: &[JobId],
-    ) -> Result<Known, StoreError> {
+    ) -> Result<LookupResults, StoreError> {
         self.0.lookup(keys, oldest, jobs)
     }
 }

@@ -8,21 +8,21 @@ use api_types::audit::AuditRecord;
 use control_plane::batch::{Content, NumberedCommit};
 use control_plane::clock::{Reading, ServiceClock, Stamp};
 use control_plane::step::{
-    Action, Envelope, Event, Held, Lookups, Reason, Release, Step, TakeError, Taken, Trust,
+    Action, Delivery, Envelope, Event, Lookups, Reason, Release, Step, TakeError, TermState, Trust,
 };
-use control_plane::store::{Known, Outcome, Retention, Store, StoreError};
+use control_plane::store::{LookupResults, Outcome, Retention, Store, StoreError};
 use daemon::Pulse;
 use failpoint::Fault;
 use ring::rand::SecureRandom;
 use scheduler::Settings;
 use scheduler::mint::Mint;
-use scheduler::silence::Heard;
+use scheduler::silence::HeartbeatArrival;
 use scheduler::time::Now;
 use tokio::sync::mpsc;
 
 use super::caller::{Caller, Message, Queued};
 use super::error::DriverError;
-use super::presence::{LATE, Noted};
+use super::presence::{LATE, PresenceUpdate};
 use super::streams::Streams;
 use crate::observer::Observer;
 use crate::spans::Spans;
@@ -124,15 +124,15 @@ impl Work {
 
     /// Passes on the heartbeats that have arrived.
     fn hear(&mut self, now: Stamp) -> Result<(), DriverError> {
-        let Noted { deaf, arrivals } = self.view.presence().take(now.reading.boot);
+        let PresenceUpdate { gap, arrivals } = self.view.presence().take(now.reading.boot);
         // The rest of a pause comes in small parts, of which each would be a line.
-        if deaf > LATE {
+        if gap > LATE {
             tracing::warn!(
-                seconds = deaf.as_secs_f32(),
+                seconds = gap.as_secs_f32(),
                 "no heartbeat could be received; no node's silence counts for that time"
             );
         }
-        let heard = arrivals.into_iter().map(|(node, arrival)| Heard {
+        let heard = arrivals.into_iter().map(|(node, arrival)| HeartbeatArrival {
             node,
             session: arrival.session,
             at: self.clock.moment_of(arrival.boot),
@@ -142,11 +142,15 @@ impl Work {
             probed: arrival.probed,
         });
         let arrivals = heard.collect();
-        self.on(Event::Heard { deaf, arrivals }, now)
+        self.on(Event::Heard { gap, arrivals }, now)
     }
 
-    fn look_up(&mut self, waiting: &[Envelope<Caller, Reading>], now: Stamp) -> Option<Known> {
-        let known = Lookups::of(waiting).ask(self.store.as_mut(), now.moment);
+    fn look_up(
+        &mut self,
+        waiting: &[Envelope<Caller, Reading>],
+        now: Stamp,
+    ) -> Option<LookupResults> {
+        let known = Lookups::for_inputs(waiting).ask(self.store.as_mut(), now.moment);
         known
             .inspect_err(|error| {
                 let error: &dyn std::error::Error = error;
@@ -199,7 +203,7 @@ impl Work {
     }
 
     /// Begins a term and reads the state under it.
-    fn take(&mut self, reason: Reason) -> Result<Taken, TakeError> {
+    fn take(&mut self, reason: Reason) -> Result<TermState, TakeError> {
         if reason == Reason::Fenced {
             tracing::error!(
                 "another process has written to the state database in spite of its lock; \
@@ -209,14 +213,14 @@ impl Work {
         self.view.clear();
         let taken = self.load();
         match &taken {
-            Ok(Taken { scheduler, records, .. }) => {
+            Ok(TermState { scheduler, records, .. }) => {
                 self.view.records().replace(records);
                 tracing::info!(
                     jobs = scheduler.live_jobs(),
                     executions = scheduler.live_executions(),
                     "continue from the state database"
                 );
-                if reason == Reason::Room {
+                if reason == Reason::Writable {
                     tracing::info!("the disk has room again: requests are accepted");
                 }
             }
@@ -228,7 +232,7 @@ impl Work {
         taken
     }
 
-    fn load(&mut self) -> Result<Taken, TakeError> {
+    fn load(&mut self) -> Result<TermState, TakeError> {
         let progress = self.store.take()?;
         let reading = Reading::now();
         self.clock.catch_up(progress.stamp, &reading);
@@ -239,7 +243,7 @@ impl Work {
         let (store, mint) = (self.store.as_mut(), Mint::from_seed(seed));
         // Leases restart once everything is read, which may take longer than one lasts.
         let now = || self.clock.now(&Reading::now()).moment;
-        Taken::load(store, progress, self.settings, mint, now)
+        TermState::load(store, progress, self.settings, mint, now)
     }
 
     fn commit(&mut self, commit: &NumberedCommit) -> Result<Outcome, StoreError> {
@@ -279,8 +283,8 @@ impl Work {
         self.spans.happened(&batch.output);
         for held in held {
             match held {
-                Held::Effect(effect) => self.streams.send(effect),
-                Held::Reply(caller, reply) => {
+                Delivery::Effect(effect) => self.streams.send(effect),
+                Delivery::Reply(caller, reply) => {
                     caller.release(reply, self.step.scheduler(), &mut self.streams);
                 }
             }

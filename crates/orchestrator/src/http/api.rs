@@ -23,7 +23,7 @@ use crate::cluster::Watched;
 use crate::driver::Handle;
 use crate::issuer::Issuer;
 use crate::keys::KeyRing;
-use crate::logs::Access;
+use crate::logs::LogService;
 use crate::observer::Observer;
 use crate::protection::Protection;
 use crate::reads::{AskedBy, Reader};
@@ -37,7 +37,7 @@ pub(crate) struct Api {
     pub reader: Reader,
     pub view: Arc<View>,
     pub own: Own,
-    pub logs: Arc<Access>,
+    pub logs: Arc<LogService>,
     /// What callers share.
     pub pools: Pools,
     pub observer: Observer,
@@ -110,7 +110,7 @@ pub(super) struct RouteMeta {
 }
 
 /// The operations with the path of a request.
-pub(super) type Found<'a> = daemon::http::Found<'a, Arc<Api>, RouteMeta>;
+pub(super) type RouteMatch<'a> = daemon::http::RouteMatch<'a, Arc<Api>, RouteMeta>;
 
 /// Finds the operations of a request.
 pub(super) type Routes = daemon::http::Routes<Arc<Api>, RouteMeta>;

@@ -17,7 +17,7 @@ use http::{HeaderName, HeaderValue, Request, header};
 use telemetry::metrics::RouteMetrics;
 use web::Pages;
 
-use super::api::{Api, Found, Handled, Routes};
+use super::api::{Api, Handled, RouteMatch, Routes};
 use super::error::{Absent, Failure};
 
 /// Headers of every response that sets none: the bytes of a job are never a document of
@@ -57,8 +57,8 @@ impl Service {
         let started = Instant::now();
         let method = request.method().clone();
         let found = self.routes.find(request.uri().path());
-        let metrics = found.as_ref().map_or(&*self.unmatched, |found| &found.about().metrics);
-        let is_routine = found.as_ref().is_some_and(Found::is_routine);
+        let metrics = found.as_ref().map_or(&*self.unmatched, |found| &found.meta().metrics);
+        let is_routine = found.as_ref().is_some_and(RouteMatch::is_routine);
         let admitted = |request| self.admit(found, request);
         let mut response = daemon::http::answer(request, is_routine, admitted).await;
         for (name, value) in INERT {
@@ -71,7 +71,7 @@ impl Service {
 
     /// Lets a request through to its operation, if it is for this service and its caller may send
     /// it.
-    async fn admit(&self, found: Option<Found<'_>>, request: Request<Body>) -> Response {
+    async fn admit(&self, found: Option<RouteMatch<'_>>, request: Request<Body>) -> Response {
         let api = &self.api;
         if let Err(failure) = api.guard.check(request.method(), request.uri(), request.headers()) {
             return failure.into_response();

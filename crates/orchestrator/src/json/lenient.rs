@@ -17,14 +17,14 @@ pub(super) struct Context<'a> {
     author: Author,
     texts: Texts,
     /// Segments are popped only after a successful read: after an error, this is its path.
-    path: RefCell<Vec<Step<'a>>>,
+    path: RefCell<Vec<PathSegment<'a>>>,
     problems: RefCell<Vec<FieldError>>,
     /// Paths of unknown fields.
     unknown: RefCell<Vec<String>>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathSegment<'a> {
     Key(&'a str),
     Index(usize),
 }
@@ -74,10 +74,10 @@ impl<'a> Context<'a> {
         let mut text = String::new();
         for step in self.path.borrow().iter() {
             match step {
-                Step::Key(key) if text.is_empty() => text.push_str(key),
+                PathSegment::Key(key) if text.is_empty() => text.push_str(key),
                 // Writing to a string cannot fail.
-                Step::Key(key) => drop(write!(text, ".{key}")),
-                Step::Index(index) => drop(write!(text, "[{index}]")),
+                PathSegment::Key(key) => drop(write!(text, ".{key}")),
+                PathSegment::Index(index) => drop(write!(text, "[{index}]")),
             }
         }
         text
@@ -99,8 +99,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn step_into<T, E>(&self, step: Step<'a>, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        self.path.borrow_mut().push(step);
+    fn descend<T, E>(
+        &self,
+        segment: PathSegment<'a>,
+        read: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.path.borrow_mut().push(segment);
         let value = read()?;
         self.path.borrow_mut().pop();
         Ok(value)
@@ -315,7 +319,7 @@ impl<'de: 'a, 'a> SeqAccess<'de> for List<'a> {
     ) -> Result<Option<T::Value>, Error> {
         let Some((index, tree)) = self.items.next() else { return Ok(None) };
         let item = Lenient::new(tree, self.context);
-        self.context.step_into(Step::Index(index), || seed.deserialize(item)).map(Some)
+        self.context.descend(PathSegment::Index(index), || seed.deserialize(item)).map(Some)
     }
 }
 
@@ -339,7 +343,7 @@ impl<'a> Object<'a> {
                 (Keys::Fields(_) | Keys::AsTheyAre, _) => written,
             };
             if (field.is_some() || is_map) && !self.seen.insert(field, key) {
-                self.context.path.borrow_mut().push(Step::Key(key));
+                self.context.path.borrow_mut().push(PathSegment::Key(key));
                 self.context.note("is given more than once");
                 self.context.path.borrow_mut().pop();
                 continue;
@@ -375,6 +379,6 @@ impl<'de: 'a, 'a> MapAccess<'de> for Object<'a> {
             return Err(serde::de::Error::custom("a value was asked for before its key"));
         };
         let value = Lenient::new(tree, self.context);
-        self.context.step_into(Step::Key(key), || seed.deserialize(value))
+        self.context.descend(PathSegment::Key(key), || seed.deserialize(value))
     }
 }

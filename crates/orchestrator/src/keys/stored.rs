@@ -58,7 +58,7 @@ fn beginning() -> Timestamp {
 // === impl Purpose ===
 
 impl Purpose {
-    pub(crate) fn of(key: &RecordKey) -> Self {
+    pub(crate) fn from_key(key: &RecordKey) -> Self {
         if key.key.starts_with(AUTHORITY) { Self::Authority } else { Self::Values }
     }
 }
@@ -69,7 +69,7 @@ impl StoredKey {
     pub(crate) fn read(record: &Record) -> Result<Self, KeyError> {
         let damaged = || KeyError::Damaged { what: named(&record.key) };
         let stored: Self = serde_json::from_str(&record.value).map_err(|_| damaged())?;
-        let is_whole = match Purpose::of(&record.key) {
+        let is_whole = match Purpose::from_key(&record.key) {
             Purpose::Values => stored.sealed.is_some(),
             Purpose::Authority => stored
                 .authority
@@ -96,7 +96,7 @@ pub(crate) fn of_purpose(
 ) -> Result<Vec<(Record, StoredKey)>, KeyError> {
     let mut keys = Vec::new();
     for record in records.of_kind(RecordKind::Key) {
-        if Purpose::of(&record.key) == purpose {
+        if Purpose::from_key(&record.key) == purpose {
             let stored = StoredKey::read(&record)?;
             keys.push((record, stored));
         }

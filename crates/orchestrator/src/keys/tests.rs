@@ -260,7 +260,7 @@ async fn the_next_cluster_key_is_found_wherever_the_process_ends() {
 }
 
 #[tokio::test]
-async fn a_cluster_key_is_replaced_by_the_one_that_lies_beside_it() {
+async fn a_cluster_key_is_replaced_by_the_one_that_lies_next_to_it() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     start(dir).await.unwrap();

@@ -11,8 +11,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::access::Access;
 use super::relay::{Answer, NotAsked};
+use super::service::LogService;
 use crate::shares::{Owner, Refused};
 
 /// How long a node may take to connect; after that it counts as disconnected.
@@ -44,9 +44,9 @@ pub(crate) enum NoArchive {
 #[error("{0}")]
 pub(crate) struct Incomplete(String);
 
-// === impl Access ===
+// === impl LogService ===
 
-impl Access {
+impl LogService {
     /// Asks the node for what the execution published there.
     pub(crate) async fn archive(
         &self,

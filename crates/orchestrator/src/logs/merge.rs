@@ -23,9 +23,9 @@ use scheduler::change::{EventSubject, ExecutionRow};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::access::Access;
 use super::by_time::ByTime;
 use super::item::{Event, Item, Label, LogOptions, LogOrder};
+use super::service::LogService;
 use super::source::Source;
 use crate::reads::{AskedBy, ReadError};
 
@@ -60,7 +60,7 @@ pub(crate) enum Which {
 }
 
 pub(super) struct Merge {
-    access: Arc<Access>,
+    service: Arc<LogService>,
     options: LogOptions,
     at_once: usize,
     running: Running,
@@ -96,7 +96,7 @@ enum Search {
 }
 
 /// What one read of the store found.
-struct Found {
+struct StoreScan {
     /// Executions, and the sequence of the first event of each.
     executions: Vec<(ExecutionId, u64)>,
     /// The sequence up to which events were examined, and whether later ones exist.
@@ -117,7 +117,7 @@ enum Due {
 
 impl Which {
     /// All executions of a job. Text output of a job with one slot needs no labels.
-    pub(crate) fn of(job: JobId, spec: &JobSpec) -> Self {
+    pub(crate) fn for_job(job: JobId, spec: &JobSpec) -> Self {
         match spec.job_type {
             JobType::Batch | JobType::Service if spec.count <= 1 => Self::InTurn(job),
             JobType::Batch | JobType::Service | JobType::Ops | JobType::Daemon => {
@@ -131,7 +131,7 @@ impl Which {
 
 impl Merge {
     pub(super) fn new(
-        access: &Arc<Access>,
+        service: &Arc<LogService>,
         which: Which,
         options: LogOptions,
         resumed: Resumed,
@@ -154,9 +154,9 @@ impl Merge {
                 (search, VecDeque::new(), at_once, running)
             }
         };
-        let commits = access.view.feed().last_seq();
-        let access = Arc::clone(access);
-        Self { access, options, at_once, running, waiting, resumed, search, commits }
+        let commits = service.view.feed().last_seq();
+        let service = Arc::clone(service);
+        Self { service, options, at_once, running, waiting, resumed, search, commits }
     }
 
     pub(super) async fn next(&mut self) -> Option<Event> {
@@ -165,7 +165,7 @@ impl Merge {
                 && let Some((id, options)) = self.waiting.pop_front()
             {
                 let position = self.resumed.get(&id).copied();
-                let source = Source::new(&self.access, id, options, position);
+                let source = Source::new(&self.service, id, options, position);
                 self.running.push(id, source);
             }
             if self.running.is_empty() && matches!(self.search, Search::Blocks { .. }) {
@@ -179,7 +179,7 @@ impl Merge {
                 return None;
             }
             tokio::select! {
-                () = self.access.stopping.cancelled() => {
+                () = self.service.stopping.cancelled() => {
                     return Some(Event::Interrupted("the service is stopping"));
                 }
                 event = self.running.next(), if !self.running.is_empty() => {
@@ -204,7 +204,7 @@ impl Merge {
     async fn scan(&mut self) -> Result<Option<Event>, ReadError> {
         let Search::Of { job, after, existing, .. } = self.search else { return Ok(None) };
         let found = self
-            .access
+            .service
             .reader
             .run(AskedBy::User, move |reads| find(reads, job, after, existing))
             .await?;
@@ -229,7 +229,7 @@ impl Merge {
             return Ok(None);
         }
         let read = move |reads: &dyn Reads| Ok::<_, ReadError>(reads.execution(id)?);
-        let stored = self.access.reader.run(AskedBy::User, read).await?;
+        let stored = self.service.reader.run(AskedBy::User, read).await?;
         let label = Label { id, index: stored.map_or(0, |stored| stored.row.index) };
         let remark = format!(
             "{MAX_AT_ONCE} executions are followed at the same time: this one and those after it \
@@ -250,7 +250,7 @@ impl Merge {
             limit: BLOCK,
         };
         let read = move |reads: &dyn Reads| Ok::<_, ReadError>(reads.executions(&query)?);
-        let page = self.access.reader.run(AskedBy::User, read).await?;
+        let page = self.service.reader.run(AskedBy::User, read).await?;
         let rows = page.items.iter().map(|stored| &stored.row);
         self.waiting.extend(rows.map(|row| (row.id, self.options)));
         let position = |row: &ExecutionRow| ExecutionPosition {
@@ -321,7 +321,7 @@ fn find(
     job: JobId,
     after: u64,
     existing: Option<u64>,
-) -> Result<Found, ReadError> {
+) -> Result<StoreScan, ReadError> {
     // Read the job first: a finished job gets no further executions.
     let job_is_over = reads.summary(job)?.is_none_or(|job| job.state.is_terminal());
     let existing = existing.map_or_else(|| reads.last_event(), Ok)?;
@@ -341,7 +341,7 @@ fn find(
         EventEntry::Event(_) | EventEntry::Gap { .. } => None,
     };
     let executions = page.entries.into_iter().filter_map(first).collect();
-    Ok(Found { executions, through: page.through, more: page.more, existing, job_is_over })
+    Ok(StoreScan { executions, through: page.through, more: page.more, existing, job_is_over })
 }
 
 /// Returns when the store is due to be read. Cancel safe.

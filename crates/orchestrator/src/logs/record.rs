@@ -11,7 +11,7 @@ use control_plane::store::StoredExecution;
 use super::item::{Item, LogOptions, Piece};
 
 /// Bytes of a stream that are kept, in order.
-struct Kept {
+struct StoredStream {
     stream: LogStream,
     /// The beginning.
     head: Vec<u8>,
@@ -39,7 +39,7 @@ pub(super) fn left_behind(
         if options.stream.is_some_and(|wanted| wanted != kept.stream) {
             continue;
         }
-        let got = position.map_or(0, |position| position.of(kept.stream));
+        let got = position.map_or(0, |position| position.offset(kept.stream));
         let (before, gap, after) = kept.after(got);
         parts.extend(before.map(Part::Bytes));
         parts.extend(gap.map(|missing| Part::Gap(kept.stream, missing, kept.tail_bytes())));
@@ -59,10 +59,10 @@ pub(super) fn left_behind(
 }
 
 /// Bytes of a stream, and where they begin.
-type Found = (LogStream, u64, Vec<u8>);
+type StreamBytes = (LogStream, u64, Vec<u8>);
 
 enum Part {
-    Bytes(Found),
+    Bytes(StreamBytes),
     /// Bytes of the stream that are lost, and how many are kept after them.
     Gap(LogStream, Range<u64>, u64),
 }
@@ -85,7 +85,7 @@ fn gap_text(stream: LogStream, missing: &Range<u64>, tail: u64, why: &str) -> St
 }
 
 /// Both streams, as far as they are kept.
-fn kept(output: &RunOutput, tail: Option<OutputTail>) -> [Kept; 2] {
+fn kept(output: &RunOutput, tail: Option<OutputTail>) -> [StoredStream; 2] {
     let (stdout, stderr) = tail.map_or((None, None), |tail| (Some(tail.stdout), Some(tail.stderr)));
     let RunOutput { stdout_truncated, stdout_bytes, stderr_truncated, stderr_bytes, .. } = *output;
     let ends_of = |text: &str, bytes: u64, longer: Option<StreamTail>| {
@@ -99,12 +99,12 @@ fn kept(output: &RunOutput, tail: Option<OutputTail>) -> [Kept; 2] {
     let stdout_tail = ends_of(&output.stdout_tail, stdout_bytes, stdout);
     let stderr_tail = ends_of(&output.stderr_tail, stderr_bytes, stderr);
     [
-        Kept {
+        StoredStream {
             stream: LogStream::Stdout,
             head: output.stdout.as_bytes().to_vec(),
             tail: stdout_tail.or_else(|| unknown(stdout_truncated)),
         },
-        Kept {
+        StoredStream {
             stream: LogStream::Stderr,
             head: output.stderr.as_bytes().to_vec(),
             tail: stderr_tail.or_else(|| unknown(stderr_truncated)),
@@ -112,11 +112,11 @@ fn kept(output: &RunOutput, tail: Option<OutputTail>) -> [Kept; 2] {
     ]
 }
 
-// === impl Kept ===
+// === impl StoredStream ===
 
-impl Kept {
+impl StoredStream {
     /// The parts after a position: of the beginning, what is missing then, and of the end.
-    fn after(&self, got: u64) -> (Option<Found>, Option<Range<u64>>, Option<Found>) {
+    fn after(&self, got: u64) -> (Option<StreamBytes>, Option<Range<u64>>, Option<StreamBytes>) {
         let head_end = self.head.len() as u64;
         let part = |begin: u64, bytes: &[u8], from: u64| {
             let skip = usize::try_from(from.saturating_sub(begin)).unwrap_or(usize::MAX);
@@ -182,9 +182,9 @@ mod tests {
 
     fn after(tail: Option<(u64, &str)>, got: u64) -> (String, Option<Range<u64>>, String) {
         let tail = tail.map(|(begin, text)| (begin, text.as_bytes().to_vec()));
-        let kept = Kept { stream: LogStream::Stdout, head: b"0123".to_vec(), tail };
+        let kept = StoredStream { stream: LogStream::Stdout, head: b"0123".to_vec(), tail };
         let (before, gap, after) = kept.after(got);
-        let text = |found: Option<Found>| {
+        let text = |found: Option<StreamBytes>| {
             found.map_or_else(String::new, |(_, at, bytes)| {
                 format!("{at}:{}", String::from_utf8(bytes).unwrap())
             })

@@ -14,10 +14,10 @@ use api_types::{ExecutionId, NodeId};
 use control_plane::store::StoredExecution;
 use tokio::sync::watch;
 
-use super::access::Access;
 use super::item::{Item, LogOptions, Piece};
 use super::record;
 use super::relay::{Answer, NotAsked};
+use super::service::LogService;
 use crate::reads::{AskedBy, ReadError};
 use crate::shares::{Owner, Refused};
 
@@ -38,7 +38,7 @@ const MOST_PAUSES: u32 = 25;
 const MAX_TRIES: u32 = 5;
 
 pub(super) struct Source {
-    access: Arc<Access>,
+    service: Arc<LogService>,
     id: ExecutionId,
     /// Of its slot; 0 until its record was read.
     index: u32,
@@ -74,21 +74,21 @@ struct Trouble {
 impl Source {
     /// Begins at `position`, if the reader has what is before.
     pub(super) fn new(
-        access: &Arc<Access>,
+        service: &Arc<LogService>,
         id: ExecutionId,
         options: LogOptions,
         position: Option<LogPosition>,
     ) -> Self {
         Self {
-            access: Arc::clone(access),
+            service: Arc::clone(service),
             id,
             index: 0,
             options,
             position,
             stage: Stage::Searching,
             trouble: Trouble::default(),
-            commits: access.view.feed().last_seq(),
-            attached: access.relay.attached(),
+            commits: service.view.feed().last_seq(),
+            attached: service.relay.attached(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Source {
         tokio::time::sleep(POLL_PAUSE * self.trouble.times.min(MOST_PAUSES)).await;
         let id = self.id;
         let stored =
-            self.access.reader.run(AskedBy::User, move |reads| Ok(reads.execution(id)?)).await;
+            self.service.reader.run(AskedBy::User, move |reads| Ok(reads.execution(id)?)).await;
         let stored: StoredExecution = match stored {
             Ok(Some(stored)) => stored,
             Ok(None) => return Stage::over(),
@@ -178,7 +178,7 @@ impl Source {
     /// `None` when the node is disconnected or does not answer; refused when the reader has as many
     /// streams of it as it may have.
     async fn ask(&mut self, node: NodeId) -> Result<Option<Answer>, Refused> {
-        let Some(record) = self.access.view.node(node) else { return Ok(None) };
+        let Some(record) = self.service.view.node(node) else { return Ok(None) };
         if record.connection != Connection::Connected
             || (!self.options.follow && self.trouble.times >= MAX_TRIES)
         {
@@ -186,7 +186,7 @@ impl Source {
         }
         let LogOptions { order: _, follow, tail, stream } = self.options;
         let (execution_id, from) = (self.id, self.position);
-        let asked = self.access.relay.read(node, &Owner::current(), |stream_id| {
+        let asked = self.service.relay.read(node, &Owner::current(), |stream_id| {
             AssignmentLine::Stream(StreamRequest {
                 stream_id,
                 execution_id,
@@ -237,8 +237,8 @@ impl Source {
         let LogOutput { stream, time, data } = output;
         let bytes = data.into_bytes().ok_or("its node sent an invalid frame")?;
         let position = self.position.as_mut().ok_or("its node did not say where it begins")?;
-        let offset = position.of(stream);
-        *position.of_mut(stream) += bytes.len() as u64;
+        let offset = position.offset(stream);
+        *position.offset_mut(stream) += bytes.len() as u64;
         Ok(Piece { stream, time, offset, bytes })
     }
 
@@ -251,12 +251,12 @@ impl Source {
     async fn left_behind(&self, stored: &StoredExecution) -> Vec<Item> {
         let id = self.id;
         let tail =
-            self.access.reader.run(AskedBy::User, move |reads| Ok(reads.output_tail(id)?)).await;
+            self.service.reader.run(AskedBy::User, move |reads| Ok(reads.output_tail(id)?)).await;
         let tail = tail.unwrap_or_else(|error: ReadError| {
             tracing::warn!(%error, execution = %id, "cannot read the end of an output");
             None
         });
-        let connection = self.access.view.node(stored.row.node).map(|node| node.connection);
+        let connection = self.service.view.node(stored.row.node).map(|node| node.connection);
         let why = match (&*self.trouble.reason, connection) {
             ("", Some(Connection::Connected)) => "its node does not answer",
             ("", Some(Connection::Disconnected)) => "its node is not connected",

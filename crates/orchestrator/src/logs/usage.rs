@@ -18,8 +18,8 @@ use api_types::{ExecutionId, JobId, NodeId};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::access::Access;
 use super::relay::{Answer, Relay};
+use super::service::LogService;
 use crate::shares::Owner;
 
 /// How long an answer is passed on.
@@ -43,10 +43,10 @@ pub(crate) type OfNode = Arc<Used>;
 
 #[derive(Default)]
 pub(super) struct Answers {
-    nodes: Mutex<HashMap<NodeId, Kept>>,
+    nodes: Mutex<HashMap<NodeId, CacheEntry>>,
 }
 
-struct Kept {
+struct CacheEntry {
     read_at: Instant,
     /// Locked while the node is asked, so that it is asked once.
     last: Arc<tokio::sync::Mutex<Option<Last>>>,
@@ -58,9 +58,9 @@ struct Last {
     answer: Option<OfNode>,
 }
 
-// === impl Access ===
+// === impl LogService ===
 
-impl Access {
+impl LogService {
     /// What the executions of the node use; none when it does not say.
     pub(crate) async fn usage_on(&self, node: NodeId) -> Option<OfNode> {
         let kept = self.usage.kept(node);
@@ -199,7 +199,8 @@ impl Answers {
         if !nodes.contains_key(&node) {
             nodes.retain(|_, kept| kept.read_at.elapsed() < KEPT);
         }
-        let kept = nodes.entry(node).or_insert_with(|| Kept { read_at, last: Arc::default() });
+        let kept =
+            nodes.entry(node).or_insert_with(|| CacheEntry { read_at, last: Arc::default() });
         kept.read_at = read_at;
         Arc::clone(&kept.last)
     }

@@ -68,7 +68,7 @@ impl Owner {
     }
 
     /// A caller with credentials. All sessions of a token are one principal.
-    pub(crate) fn of(caller: &Caller) -> Self {
+    pub(crate) fn for_caller(caller: &Caller) -> Self {
         match &caller.who {
             Who::Local => Self::everyone(),
             Who::Node(id) => Self { group: Group::Nodes, principal: id.to_string().into() },

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api_types::access::Role;
 use control_plane::store::Namespaces;
 
-use super::turns::Turns;
+use super::permit_queue::PermitQueue;
 use super::*;
 use crate::access::{Caller, Who};
 
@@ -20,7 +20,7 @@ fn token(namespaces: &[&str], id: &str) -> Owner {
 fn caller(role: Role, namespaces: &[&str], id: &str) -> Owner {
     let names = namespaces.iter().map(|name| (*name).to_owned()).collect();
     let who = Who::Token { id: id.to_owned(), name: "it".to_owned(), session: None };
-    Owner::of(&Caller { who, role, namespaces: Namespaces::Only(names) })
+    Owner::for_caller(&Caller { who, role, namespaces: Namespaces::Only(names) })
 }
 
 fn shares(pool: Pool, total: usize) -> Shares {
@@ -86,7 +86,9 @@ fn there_is_always_something_for_the_next_namespace() {
         let ops = [caller(Role::Operator, &[], "o"), caller(Role::Admin, &[], "a")];
         let got: usize = fill(&shares, &ops, &mut kept).iter().sum();
         assert!(got >= 512 / RESERVED_PART / 2, "{got}");
-        let node = Owner::of(&Caller::node(api_types::NodeId::from_uuid(uuid::Uuid::from_u128(1))));
+        let node = Owner::for_caller(&Caller::node(api_types::NodeId::from_uuid(
+            uuid::Uuid::from_u128(1),
+        )));
         assert!(!pool.serves_nodes || shares.take(&node, 16).is_ok());
         assert!(shares.used() <= shares.total());
         drop(kept);
@@ -156,46 +158,46 @@ fn refusals_are_counted_by_group() {
     assert!(refusals.count("things", "(others)", "(others)") > 900);
 }
 
-fn turns(total: usize) -> Turns {
-    Turns::new(Pool { open_has_all: false, ..POOL }, total, 100, &Refusals::default())
+fn queue(total: usize) -> PermitQueue {
+    PermitQueue::new(Pool { open_has_all: false, ..POOL }, total, 100, &Refusals::default())
 }
 
 #[tokio::test]
 async fn the_second_turn_never_goes_to_a_group_that_holds_the_first() {
-    let turns = turns(2);
+    let queue = queue(2);
     for owner in [token(&["a"], "1"), Owner::everyone()] {
-        let first = turns.take(&owner).await.ok().unwrap();
-        let mut again = Box::pin(turns.take(&owner));
+        let first = queue.take(&owner).await.ok().unwrap();
+        let mut again = Box::pin(queue.take(&owner));
         assert!(futures_util::poll!(&mut again).is_pending());
         let other = token(&["b"], "2");
-        let second = turns.take(&other).await.ok().unwrap();
-        assert_eq!((turns.permits().used(), turns.waiting()), (2, 1));
+        let second = queue.take(&other).await.ok().unwrap();
+        assert_eq!((queue.permits().used(), queue.waiting()), (2, 1));
         drop(first);
         drop(again.await);
         drop(second);
-        assert_eq!((turns.permits().used(), turns.waiting()), (0, 0));
+        assert_eq!((queue.permits().used(), queue.waiting()), (0, 0));
     }
 }
 
 #[tokio::test]
 async fn groups_take_turns_and_so_do_their_principals() {
-    let turns = turns(1);
-    let first = turns.take(&token(&["z"], "0")).await.ok().unwrap();
+    let queue = queue(1);
+    let first = queue.take(&token(&["z"], "0")).await.ok().unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut waiting = Vec::new();
     // A crowd of one namespace, and one request of each of two others, which came last.
     let crowd = (0..20).map(|number| ("a", format!("a{}", number % 2)));
     let late = [("b", "b0".to_owned()), ("c", "c0".to_owned())];
     for (namespace, id) in crowd.chain(late) {
-        let (queue, order) = (turns.clone(), Arc::clone(&served));
+        let (own, order) = (queue.clone(), Arc::clone(&served));
         waiting.push(tokio::spawn(async move {
             let owner = token(&[namespace], &id);
-            let turn = queue.take(&owner).await.ok().unwrap();
+            let turn = own.take(&owner).await.ok().unwrap();
             lock(&order).push(id);
             drop(turn);
         }));
         // So that they come in this order.
-        while turns.waiting() < waiting.len() {
+        while queue.waiting() < waiting.len() {
             tokio::task::yield_now().await;
         }
     }
@@ -213,20 +215,20 @@ async fn groups_take_turns_and_so_do_their_principals() {
 
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_holds_nothing() {
-    let turns = turns(1);
-    let first = turns.take(&token(&["a"], "1")).await.ok().unwrap();
+    let queue = queue(1);
+    let first = queue.take(&token(&["a"], "1")).await.ok().unwrap();
     for number in 0..10 {
         let owner = token(&["b"], &number.to_string());
-        let taken = tokio::time::timeout(Duration::from_secs(1), turns.take(&owner)).await;
+        let taken = tokio::time::timeout(Duration::from_secs(1), queue.take(&owner)).await;
         assert!(taken.is_err());
     }
-    assert_eq!(turns.waiting(), 0);
-    let (owner, turns_too) = (token(&["c"], "1"), turns.clone());
-    let mut stalled = Box::pin(async move { turns_too.take(&owner).await });
+    assert_eq!(queue.waiting(), 0);
+    let (owner, queue_too) = (token(&["c"], "1"), queue.clone());
+    let mut stalled = Box::pin(async move { queue_too.take(&owner).await });
     assert!(futures_util::poll!(&mut stalled).is_pending());
     // Granted, and dropped before it is polled again.
     drop(first);
     drop(stalled);
-    assert_eq!((turns.permits().used(), turns.waiting()), (0, 0));
-    drop(turns.take(&token(&["d"], "1")).await);
+    assert_eq!((queue.permits().used(), queue.waiting()), (0, 0));
+    drop(queue.take(&token(&["d"], "1")).await);
 }

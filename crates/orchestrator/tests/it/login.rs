@@ -17,10 +17,10 @@ const CALLBACK: &str = "/api/v1/auth/callback";
 const SESSION: &str = "/api/v1/auth/session";
 
 /// A method, a path, and a body.
-type Asked = (Method, String, Option<Value>);
+type RequestParts = (Method, String, Option<Value>);
 
 /// How each operation of this kind is asked for.
-pub(crate) fn requests(issuer: &Issuer) -> [(&'static str, Asked); 4] {
+pub(crate) fn requests(issuer: &Issuer) -> [(&'static str, RequestParts); 4] {
     let token = json!({ "IDToken": member(issuer, &json!({})) });
     let of = |method, path: &str, body| (method, path.to_owned(), body);
     [

@@ -3,12 +3,12 @@
 /// Which operations of the OpenAPI document the tests of a module cover: the operation, the test's
 /// name, the test. `openapi::every_operation_has_a_test_that_uses_it` runs each and checks what it
 /// requested.
-type Covered = &'static [(&'static str, &'static str, fn())];
+type Coverage = &'static [(&'static str, &'static str, fn())];
 
 /// `"operationId" => name_of_a_test;`, once per module.
 macro_rules! covers {
     ($($operation:literal => $test:ident;)+) => {
-        pub(crate) const COVERS: crate::Covered = &[$(($operation, stringify!($test), $test)),+];
+        pub(crate) const COVERS: crate::Coverage = &[$(($operation, stringify!($test), $test)),+];
     };
 }
 pub(crate) use covers;

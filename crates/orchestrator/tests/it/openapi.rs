@@ -16,7 +16,7 @@ crate::covers! {
 }
 
 /// What the modules of these tests cover.
-const COVERED: &[crate::Covered] = &[
+const COVERED: &[crate::Coverage] = &[
     COVERS,
     crate::agent::COVERS,
     crate::archives::COVERS,

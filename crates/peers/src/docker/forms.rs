@@ -125,26 +125,34 @@ fn call(
         ("POST", ["containers", "create"]) => {
             (Call::Create { name: container(&value("name"))? }, &["name", "platform"])
         }
-        ("DELETE", ["containers", name]) => (of(name, "remove")?, &["v", "force", "link"]),
-        ("GET", ["containers", name, "json"]) => (of(name, "inspect")?, &["size"]),
-        ("POST", ["containers", name, "start"]) => (of(name, "start")?, &[]),
-        ("POST", ["containers", name, "stop"]) => (of(name, "stop")?, &["t"]),
-        ("POST", ["containers", name, "wait"]) => (of(name, "wait")?, &["condition"]),
-        ("GET", ["containers", name, "stats"]) => (of(name, "stats")?, &["stream", "one-shot"]),
+        ("DELETE", ["containers", name]) => {
+            (container_call(name, "remove")?, &["v", "force", "link"])
+        }
+        ("GET", ["containers", name, "json"]) => (container_call(name, "inspect")?, &["size"]),
+        ("POST", ["containers", name, "start"]) => (container_call(name, "start")?, &[]),
+        ("POST", ["containers", name, "stop"]) => (container_call(name, "stop")?, &["t"]),
+        ("POST", ["containers", name, "wait"]) => (container_call(name, "wait")?, &["condition"]),
+        ("GET", ["containers", name, "stats"]) => {
+            (container_call(name, "stats")?, &["stream", "one-shot"])
+        }
         ("GET", ["containers", name, "logs"]) => (
-            of(name, "logs")?,
+            container_call(name, "logs")?,
             &["follow", "stdout", "stderr", "since", "until", "timestamps", "tail"],
         ),
-        ("GET", ["containers", name, "archive"]) => (of(name, "read archive")?, &["path"]),
-        ("HEAD", ["containers", name, "archive"]) => (of(name, "look into archive")?, &["path"]),
+        ("GET", ["containers", name, "archive"]) => {
+            (container_call(name, "read archive")?, &["path"])
+        }
+        ("HEAD", ["containers", name, "archive"]) => {
+            (container_call(name, "look into archive")?, &["path"])
+        }
         ("PUT", ["containers", name, "archive"]) if value("path") == "/" => {
-            (of(name, "write archive")?, &["path"])
+            (container_call(name, "write archive")?, &["path"])
         }
         _ => return Err("it is none of an agent's requests".to_owned()),
     })
 }
 
-fn of(name: &str, what: &'static str) -> Result<Call, String> {
+fn container_call(name: &str, what: &'static str) -> Result<Call, String> {
     Ok(Call::OfContainer { name: container(name)?, what })
 }
 

@@ -78,7 +78,7 @@ impl Heads {
             self.leaves.remove(&class);
             tree.unused.push(leaf);
         }
-        tree.set(leaf, head.map(|(rank, need)| Summary::of(rank, need)));
+        tree.set(leaf, head.map(|(rank, need)| Summary::new(rank, need)));
     }
 
     /// The class with the best rank whose head fits and is admitted.
@@ -185,11 +185,11 @@ impl Tree {
 // === impl Summary ===
 
 impl Summary {
-    fn of(rank: Rank, need: Need) -> Self {
+    fn new(rank: Rank, need: Need) -> Self {
         Self {
             rank,
-            cpu_millis: Least::of(need.cpu_millis),
-            memory_bytes: Least::of(need.memory_bytes),
+            cpu_millis: Least::new(need.cpu_millis),
+            memory_bytes: Least::new(need.memory_bytes),
             disk_bytes: need.disk_bytes,
             gpus: need.gpus,
         }
@@ -218,7 +218,7 @@ impl Summary {
 // === impl Least ===
 
 impl Least {
-    fn of(asked: Option<u64>) -> Self {
+    fn new(asked: Option<u64>) -> Self {
         Self { asked: asked.unwrap_or(u64::MAX), some_leave_it: asked.is_none() }
     }
 

@@ -5,7 +5,7 @@ use core::ops::Bound;
 use api_types::NodeId;
 use api_types::protocol::SessionRequest;
 
-use crate::queue::nodes::{Load, Place};
+use crate::queue::nodes::{Load, NodeBit};
 use crate::queue::{Pool, Queue, nodes};
 use crate::rank::PoolId;
 
@@ -19,14 +19,14 @@ const CONDITIONS_PER_CHECK: usize = 8;
 // === impl Queue: nodes ===
 
 impl Queue {
-    /// Gives a node a place.
-    pub(crate) fn enter_place(&mut self, id: NodeId) -> Place {
+    /// Gives a node a bit.
+    pub(crate) fn assign_bit(&mut self, id: NodeId) -> NodeBit {
         self.nodes.enter(id)
     }
 
     /// Lists the node under this load, or not at all while it takes no work.
-    pub(crate) fn list(&mut self, place: Place, load: Option<Load>) {
-        self.nodes.list(place, load);
+    pub(crate) fn list(&mut self, bit: NodeBit, load: Option<Load>) {
+        self.nodes.list(bit, load);
     }
 
     /// Compares a node with this record with the pools after this one; returns the last one if others
@@ -34,7 +34,7 @@ impl Queue {
     #[must_use]
     pub(crate) fn compare(
         &mut self,
-        place: Place,
+        bit: NodeBit,
         record: &SessionRequest,
         after: Option<PoolId>,
     ) -> Option<PoolId> {
@@ -48,43 +48,43 @@ impl Queue {
                 return last;
             }
             left = left.saturating_sub(1 + pool.fit.conditions() / CONDITIONS_PER_CHECK);
-            pool.members.set(place, nodes::suits(&pool.fit, record));
+            pool.members.set(bit, nodes::suits(&pool.fit, record));
             last = Some(*id);
         }
         None
     }
 
-    /// The node is no more, or has another place from now on. Where there are too many pools to visit,
-    /// the place is not used again before there are fewer.
-    pub(crate) fn leave_place(&mut self, place: Place) {
-        self.nodes.leave(place);
+    /// The node is no more, or has another bit from now on. Where there are too many pools to visit,
+    /// the bit is not used again before there are fewer.
+    pub(crate) fn release_bit(&mut self, bit: NodeBit) {
+        self.nodes.leave(bit);
         if self.pools.len() <= CHECKS {
-            for place in self.nodes.take_left() {
+            for bit in self.nodes.take_left() {
                 for pool in self.pools.values_mut() {
-                    pool.members.set(place, false);
+                    pool.members.set(bit, false);
                 }
             }
         }
     }
 
     /// Follows a change of a node's load.
-    pub(crate) fn reload(&mut self, place: Place, load: Load) {
-        if self.nodes.load(place).is_some() {
-            self.nodes.list(place, Some(load));
+    pub(crate) fn reload(&mut self, bit: NodeBit, load: Load) {
+        if self.nodes.load(bit).is_some() {
+            self.nodes.list(bit, Some(load));
         }
     }
 
     /// The nodes of a pool that take work, emptier ones first.
     pub(crate) fn nodes_of(&self, id: PoolId) -> impl Iterator<Item = NodeId> {
-        self.nodes.of(&self.pool(id).members)
+        self.nodes.emptiest_first(&self.pool(id).members)
     }
 
     /// The load under which the node waits for work.
-    pub(crate) fn load_of(&self, place: Place) -> Option<Load> {
-        self.nodes.load(place)
+    pub(crate) fn load_of(&self, bit: NodeBit) -> Option<Load> {
+        self.nodes.load(bit)
     }
 
-    /// How many nodes have a place.
+    /// How many nodes have a bit.
     pub(crate) fn nodes(&self) -> usize {
         self.nodes.count()
     }

@@ -1,5 +1,5 @@
-//! The nodes as pools see them: each has a place, which is its bit in their sets, and those that
-//! take work are ordered by load.
+//! The nodes as pools see them: each has a bit in their sets, and those that take work are ordered
+//! by load.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,16 +16,16 @@ pub(crate) type Load = (u32, u32);
 
 /// The bit of a node in the sets of all pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place(usize);
+pub(crate) struct NodeBit(usize);
 
 #[derive(Default)]
 pub(crate) struct Nodes {
-    places: Vec<Option<Listing>>,
-    unused: Vec<Place>,
-    /// Places of nodes that are gone, which sets may still have.
-    left: Vec<Place>,
+    listings: Vec<Option<Listing>>,
+    unused: Vec<NodeBit>,
+    /// Bits of nodes that are gone, which sets may still have.
+    left: Vec<NodeBit>,
     /// Those that take work, emptier ones first.
-    order: BTreeMap<(Load, NodeId), Place>,
+    order: BTreeMap<(Load, NodeId), NodeBit>,
 }
 
 pub(crate) struct Listing {
@@ -48,37 +48,37 @@ const SPARSE: usize = 16;
 // === impl Nodes ===
 
 impl Nodes {
-    pub(crate) fn enter(&mut self, id: NodeId) -> Place {
+    pub(crate) fn enter(&mut self, id: NodeId) -> NodeBit {
         let placed = Some(Listing { id, load: None });
         match self.unused.pop() {
-            Some(place) => {
-                self.places[place.0] = placed;
-                place
+            Some(bit) => {
+                self.listings[bit.0] = placed;
+                bit
             }
             None => {
-                self.places.push(placed);
-                Place(self.places.len() - 1)
+                self.listings.push(placed);
+                NodeBit(self.listings.len() - 1)
             }
         }
     }
 
-    pub(crate) fn leave(&mut self, place: Place) {
-        self.list(place, None);
-        self.places[place.0] = None;
-        self.left.push(place);
+    pub(crate) fn leave(&mut self, bit: NodeBit) {
+        self.list(bit, None);
+        self.listings[bit.0] = None;
+        self.left.push(bit);
     }
 
-    /// The places that were left since the last call: nodes that come may have them. No set may have
+    /// The bits that were released since the last call: nodes that come may have them. No set may have
     /// them any more.
-    pub(crate) fn take_left(&mut self) -> Vec<Place> {
+    pub(crate) fn take_left(&mut self) -> Vec<NodeBit> {
         let left = core::mem::take(&mut self.left);
         self.unused.extend(&left);
         left
     }
 
     /// Lists the node under this load, or not at all.
-    pub(crate) fn list(&mut self, place: Place, load: Option<Load>) {
-        let Some(placed) = &mut self.places[place.0] else { return };
+    pub(crate) fn list(&mut self, bit: NodeBit, load: Option<Load>) {
+        let Some(placed) = &mut self.listings[bit.0] else { return };
         let (id, before) = (placed.id, core::mem::replace(&mut placed.load, load));
         if before == load {
             return;
@@ -87,24 +87,24 @@ impl Nodes {
             self.order.remove(&(before, id));
         }
         if let Some(load) = load {
-            self.order.insert((load, id), place);
+            self.order.insert((load, id), bit);
         }
     }
 
     /// The load under which the node is listed.
-    pub(crate) fn load(&self, place: Place) -> Option<Load> {
-        self.places[place.0].as_ref()?.load
+    pub(crate) fn load(&self, bit: NodeBit) -> Option<Load> {
+        self.listings[bit.0].as_ref()?.load
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.places.len() - self.unused.len() - self.left.len()
+        self.listings.len() - self.unused.len() - self.left.len()
     }
 
     /// The members of the set that take work, emptier ones first.
-    pub(crate) fn of(&self, members: &Members) -> impl Iterator<Item = NodeId> {
+    pub(crate) fn emptiest_first(&self, members: &Members) -> impl Iterator<Item = NodeId> {
         let is_sparse = members.count * SPARSE < self.order.len();
-        let listed = |place: usize| {
-            let Listing { id, load } = self.places[place].as_ref()?;
+        let listed = |bit: usize| {
+            let Listing { id, load } = self.listings[bit].as_ref()?;
             Some((load.as_ref().copied()?, *id))
         };
         let mut few: Vec<_> = match is_sparse {
@@ -113,7 +113,7 @@ impl Nodes {
         };
         few.sort_unstable();
         let all = if is_sparse { None } else { Some(&self.order) };
-        let many = all.into_iter().flatten().filter(|(_, place)| members.contains(**place));
+        let many = all.into_iter().flatten().filter(|(_, bit)| members.contains(**bit));
         few.into_iter().chain(many.map(|(listed, _)| *listed)).map(|(_, id)| id)
     }
 }
@@ -121,16 +121,16 @@ impl Nodes {
 // === impl Members ===
 
 impl Members {
-    pub(crate) fn contains(&self, place: Place) -> bool {
-        self.bits.contains(place.0)
+    pub(crate) fn contains(&self, bit: NodeBit) -> bool {
+        self.bits.contains(bit.0)
     }
 
-    pub(crate) fn set(&mut self, place: Place, is_member: bool) {
-        if self.contains(place) == is_member {
+    pub(crate) fn set(&mut self, bit: NodeBit, is_member: bool) {
+        if self.contains(bit) == is_member {
             return;
         }
-        self.bits.grow(place.0 + 1);
-        self.bits.set(place.0, is_member);
+        self.bits.grow(bit.0 + 1);
+        self.bits.set(bit.0, is_member);
         match is_member {
             true => self.count += 1,
             false => self.count -= 1,

@@ -4,7 +4,7 @@ use core::ops::Bound;
 
 use crate::queue::Queue;
 use crate::queue::heads::Limits;
-use crate::queue::nodes::Place;
+use crate::queue::nodes::NodeBit;
 use crate::rank::{ClassId, PoolId, Rank};
 
 /// Pools that a search for waiting work passes in the time in which one execution is placed.
@@ -41,14 +41,14 @@ impl Search {
 // === impl Queue: the next job of a node ===
 
 impl Queue {
-    /// The first of all waiting jobs that a node at this place has room for and that is admitted,
+    /// The first of all waiting jobs that a node with this bit has room for and that is admitted,
     /// in the pools after the one that an earlier search passed.
     ///
     /// Checks only the head of each waiting class, because all jobs of a class have the same demand,
     /// and no pool whose best rank is behind what was found.
     pub(crate) fn first_for(
         &self,
-        place: Place,
+        bit: NodeBit,
         limits: &Limits,
         after: Option<Position>,
         admits: impl Fn(Rank, ClassId) -> bool,
@@ -66,7 +66,7 @@ impl Queue {
             }
             passed += 1;
             let pool = self.pool(*id);
-            if pool.members.contains(place) {
+            if pool.members.contains(bit) {
                 let first = pool.heads.first(limits, &admits);
                 search.found = search.found.into_iter().chain(first).min();
             }

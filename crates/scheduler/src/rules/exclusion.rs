@@ -6,7 +6,7 @@ use crate::state::State;
 use crate::time::Moment;
 
 pub(crate) fn exclusion_ended(state: &mut State, now: Moment, id: JobId, index: u32) {
-    if !state.leave_aside(id, index) {
+    if !state.leave_secondary_class(id, index) {
         return;
     }
     state.slot_is_ready(now, id, index);

@@ -72,7 +72,9 @@ pub(crate) fn report(state: &mut State, turn: &mut Turn<'_>, node: NodeId, repor
                 | FailureCause::Fetch
                 | FailureCause::Missing
                 | FailureCause::Refused
-                | FailureCause::Room) => End::Disturbed(Cause::of(cause, report.confirmed)),
+                | FailureCause::Room) => {
+                    End::Disturbed(Cause::from_report(cause, report.confirmed))
+                }
             };
             keep_output(turn, report);
             ending::end(state, turn, id, end, message);

@@ -10,7 +10,7 @@ use api_types::{NodeId, Timestamp};
 use crate::change::Grant;
 use crate::notice::SilentNode;
 use crate::rules::{health, mass_silence, offer, patience, second_agent, silence};
-use crate::silence::{Heard, Held};
+use crate::silence::{HeartbeatArrival, NodeLease};
 use crate::state::State;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -20,7 +20,7 @@ use crate::turn::Turn;
 const STALLED: Duration = Duration::from_secs(5);
 
 /// Handles the heartbeats that arrived since the last call, ahead of everything queued.
-pub(crate) fn heard(state: &mut State, turn: &mut Turn<'_>, arrivals: Vec<Heard>) {
+pub(crate) fn heard(state: &mut State, turn: &mut Turn<'_>, arrivals: Vec<HeartbeatArrival>) {
     for heard in arrivals {
         if state.check_session(heard.node, heard.session).is_none() {
             beat(state, turn, &heard);
@@ -29,8 +29,8 @@ pub(crate) fn heard(state: &mut State, turn: &mut Turn<'_>, arrivals: Vec<Heard>
 }
 
 /// Handles a heartbeat of the node's session that arrived at this moment.
-pub(crate) fn beat(state: &mut State, turn: &mut Turn<'_>, heard: &Heard) {
-    let Heard { node: id, at, stalled, granted, kept, session: _, probed: _ } = *heard;
+pub(crate) fn beat(state: &mut State, turn: &mut Turn<'_>, heard: &HeartbeatArrival) {
+    let HeartbeatArrival { node: id, at, stalled, granted, kept, session: _, probed: _ } = *heard;
     let lease = state.lease();
     let Some(node) = state.nodes.get_mut(&id) else { return };
     // An agent that does not say what it keeps to has read the answer to its last heartbeat, as
@@ -68,10 +68,10 @@ pub(crate) fn beat(state: &mut State, turn: &mut Turn<'_>, heard: &Heard) {
 }
 
 /// The lease that the node holds.
-pub(crate) fn held_by(state: &State, id: NodeId) -> Option<Held> {
+pub(crate) fn held_by(state: &State, id: NodeId) -> Option<NodeLease> {
     let row = state.nodes.get(&id)?.row();
     let (session, probe) = (row.session, row.health.request());
-    let held = Held { session, lease: row.grant.lease, probe };
+    let held = NodeLease { session, lease: row.grant.lease, probe };
     state.check_session(id, held.session).is_none().then_some(held)
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn renew(state: &mut State, id: NodeId, at: Moment, granted: Duration
 
 /// Extends every lease by a period in which the orchestrator could not receive heartbeats (a
 /// stalled disk, a stopped process, a suspended machine), so that no node is penalised for it.
-pub(crate) fn was_deaf(state: &mut State, now: Moment, for_how_long: Duration) {
+pub(crate) fn extend_leases(state: &mut State, now: Moment, for_how_long: Duration) {
     for node in state.nodes.values_mut() {
         node.lease_until = node.lease_until + for_how_long;
     }

@@ -73,7 +73,7 @@ pub(crate) fn run_again(state: &mut State, turn: &mut Turn<'_>, row: ExecutionRo
         tries.infra_failures = 0;
     }
     let delay = backoff(policy.delay, policy.max_delay, tries.short_runs.max(1));
-    pend(state, turn, Retry { row, tries, delay });
+    return_to_pending(state, turn, Retry { row, tries, delay });
 }
 
 /// Handles a failure unrelated to the task: charges the infrastructure budget, unless a probed
@@ -128,7 +128,7 @@ pub(crate) fn try_elsewhere(
             delay = until.since(turn.now);
         }
     }
-    pend(state, turn, Retry { row, tries, delay });
+    return_to_pending(state, turn, Retry { row, tries, delay });
 }
 
 /// Whether the execution ran for long. It is unknown what a node does while it is silent.
@@ -157,18 +157,18 @@ pub(crate) fn no_room_after_all(state: &mut State, turn: &mut Turn<'_>, row: Exe
     let may_move = state.jobs.get(&row.job).is_some_and(|job| !job.plan.is_per_node());
     let moves = may_move && tries.exclusions.avoid(row.node, turn.now + NO_ROOM_PAUSE);
     let delay = if moves { Duration::ZERO } else { NO_ROOM_PAUSE };
-    pend(state, turn, Retry { row, tries, delay });
+    return_to_pending(state, turn, Retry { row, tries, delay });
 }
 
-/// Places the slot again, immediately and without charging a budget.
+/// StepFailpoints the slot again, immediately and without charging a budget.
 pub(crate) fn move_slot(state: &mut State, turn: &mut Turn<'_>, row: ExecutionRow) {
     let tries = row.tries.clone();
     try_again(state, turn, row, tries);
 }
 
-/// Places the slot again, immediately, with these tries.
+/// StepFailpoints the slot again, immediately, with these tries.
 pub(crate) fn try_again(state: &mut State, turn: &mut Turn<'_>, row: ExecutionRow, tries: Tries) {
-    pend(state, turn, Retry { row, tries, delay: Duration::ZERO });
+    return_to_pending(state, turn, Retry { row, tries, delay: Duration::ZERO });
 }
 
 /// Keeps the slot while its job waits as a whole. A slot that is bound to a node is not held back
@@ -183,7 +183,7 @@ pub(crate) fn hold_slot(
     let message = retry_message(state, turn, &row, NextTry::At(turn.now + delay));
     let Some(job) = state.jobs.get(&id) else { return };
     let of_slot = if job.plan.is_per_node() { delay } else { Duration::ZERO };
-    pend(state, turn, Retry { row, tries, delay: of_slot });
+    return_to_pending(state, turn, Retry { row, tries, delay: of_slot });
     if let Some(job) = state.jobs.get_mut(&id) {
         job.extras.to_mut().retry = Some(message);
     }
@@ -213,7 +213,7 @@ pub(crate) fn abandon_ops(
 }
 
 /// Returns the slot to the pending slots.
-fn pend(state: &mut State, turn: &mut Turn<'_>, retry: Retry) {
+fn return_to_pending(state: &mut State, turn: &mut Turn<'_>, retry: Retry) {
     let Retry { mut row, tries, delay } = retry;
     let evaluation = state.mint.evaluation();
     let next = next_try(state, &row, &tries, turn.now + delay, turn.now);
@@ -233,7 +233,7 @@ fn pend(state: &mut State, turn: &mut Turn<'_>, retry: Retry) {
     };
     row.followup = Some(evaluation);
     turn.out.changes.executions.insert(row.id, row);
-    state.pend(turn, slot);
+    state.add_pending(turn, slot);
 }
 
 /// When a slot that waits until `due` is tried again, whose last execution was this.

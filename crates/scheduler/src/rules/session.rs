@@ -14,7 +14,7 @@ use crate::health::Health;
 use crate::input::{Answer, Refusal};
 use crate::node_event::History;
 use crate::rules::{health, lease, node_name, second_agent, silence};
-use crate::silence::Heard;
+use crate::silence::HeartbeatArrival;
 use crate::state::State;
 use crate::state::node::LiveNode;
 use crate::turn::Turn;
@@ -93,7 +93,11 @@ pub(crate) fn heartbeat(
     let granted = state.lease();
     let (session, kept) = (heartbeat.session, heartbeat.lease());
     let (at, probed) = (turn.now, heartbeat.probed.clone());
-    lease::beat(state, turn, &Heard { node: id, session, at, stalled, granted, kept, probed });
+    lease::beat(
+        state,
+        turn,
+        &HeartbeatArrival { node: id, session, at, stalled, granted, kept, probed },
+    );
     let probe = state.nodes.get(&id).and_then(|node| node.row().health.request());
     Answer::Renewed { lease: granted, probe }
 }

@@ -25,7 +25,8 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     if state.jobs.contains_key(&id) {
         return Answer::Refused(Refusal::JobExists(id));
     }
-    let job_plan = JobPlan::of(&spec).expect("validation lets only readable demands through");
+    let job_plan =
+        JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
     let (plan, class) = state.enter_queue(job_plan, id, turn.wall, turn.now);
     let row = JobRow {

@@ -91,8 +91,8 @@ fn compare_node(
 ) {
     let Some(node) = state.nodes.get(&id) else { return };
     turn.budget.spend_many(COMPARISONS);
-    let Some(place) = node.place() else { return };
-    if let Some(after) = state.queue.compare(place, &node.row().record, Some(after)) {
+    let Some(bit) = node.bit() else { return };
+    if let Some(after) = state.queue.compare(bit, &node.row().record, Some(after)) {
         settle.backlog.comparisons.insert(id, after);
     }
     settle.backlog.nodes.insert(id, None);

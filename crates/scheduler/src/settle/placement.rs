@@ -29,7 +29,7 @@ enum Ready {
 
 // === Placement ===
 
-/// Places the job's ready slots, or queues the job in its class.
+/// StepFailpoints the job's ready slots, or queues the job in its class.
 ///
 /// Costs O(log n) per placed slot. A search that finds no node scans every node of the pool
 /// once and marks the class as blocked, so that it is not repeated before a node gains room.
@@ -103,7 +103,7 @@ fn place_slot(state: &mut State, turn: &mut Turn<'_>, id: JobId, slot: Slot, nod
     reservation::review_reservation(state, turn, node);
 }
 
-/// Places waiting slots on a node that has room, by priority, then age.
+/// StepFailpoints waiting slots on a node that has room, by priority, then age.
 pub(crate) fn fill_node(
     settle: &mut Settle,
     state: &mut State,
@@ -151,7 +151,7 @@ fn place_pinned(state: &mut State, turn: &mut Turn<'_>, id: JobId, index: u32, n
     reservation::reserved_work_placed(state, Waiter::Pinned(node_id), rank);
 }
 
-/// Places the jobs of a class, the first in rank first, until those of a class in the backlog come
+/// StepFailpoints the jobs of a class, the first in rank first, until those of a class in the backlog come
 /// first.
 pub(crate) fn place_class(
     settle: &mut Settle,
@@ -206,7 +206,7 @@ fn best_candidate(
     after: Option<Position>,
 ) -> (Option<Candidate>, Search) {
     let node = state.nodes.get(&node_id).filter(|node| node.takes_work());
-    let Some((node, place)) = node.and_then(|node| Some((node, node.place()?))) else {
+    let Some((node, bit)) = node.and_then(|node| Some((node, node.bit()?))) else {
         return (None, Search::over());
     };
     let pinned = node
@@ -226,7 +226,7 @@ fn best_candidate(
         let plan = &state.jobs[&rank.job].plan;
         class.admits(node_id) && node.takes_now(&class.demand, plan, now)
     };
-    let search = state.queue.first_for(place, &limits, after, admits);
+    let search = state.queue.first_for(bit, &limits, after, admits);
     let waiting = search.found.map(|(rank, class)| Candidate { rank, slot: Ready::Next(class) });
     let first = match (pinned, waiting) {
         (Some(pinned), Some(waiting)) if waiting.rank < pinned.rank => Some(waiting),

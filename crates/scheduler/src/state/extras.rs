@@ -25,7 +25,7 @@ pub(crate) struct Extra {
     /// Of these, the slots that any node of the pool may run now.
     pub(super) ready: BTreeSet<u32>,
     /// Of these, the slots that exclude some nodes, by the class in which they wait.
-    pub(super) aside: BTreeMap<ClassId, BTreeSet<u32>>,
+    pub(super) secondary: BTreeMap<ClassId, BTreeSet<u32>>,
     /// Whether the job's image or inputs could be fetched.
     pub(crate) fetch: FetchTrouble,
     /// The latest failure that is being retried, as a message.
@@ -61,12 +61,12 @@ impl Extras {
         self.0.as_deref_mut()
     }
 
-    /// Removes the slots that wait, and the classes in which some of them wait aside.
+    /// Removes the slots that wait, and the secondary classes in which some of them wait.
     pub(crate) fn take_slots(&mut self) -> (PendingSlots, BTreeMap<ClassId, BTreeSet<u32>>) {
         let Some(extra) = self.existing() else { return (PendingSlots::NONE, BTreeMap::new()) };
         extra.ready.clear();
         let pending = core::mem::replace(&mut extra.pending, PendingSlots::NONE);
-        (pending, core::mem::take(&mut extra.aside))
+        (pending, core::mem::take(&mut extra.secondary))
     }
 }
 
@@ -81,14 +81,14 @@ impl Extra {
         &self.ready
     }
 
-    pub(crate) fn aside(&self) -> &BTreeMap<ClassId, BTreeSet<u32>> {
-        &self.aside
+    pub(crate) fn secondary(&self) -> &BTreeMap<ClassId, BTreeSet<u32>> {
+        &self.secondary
     }
 
     const NONE: Self = Self {
         pending: PendingSlots::NONE,
         ready: BTreeSet::new(),
-        aside: BTreeMap::new(),
+        secondary: BTreeMap::new(),
         fetch: FetchTrouble::NONE,
         retry: None,
         streak: Streak::NONE,

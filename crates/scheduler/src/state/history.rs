@@ -36,7 +36,7 @@ pub(crate) struct Transition {
 // === impl Standing ===
 
 impl Standing {
-    pub(crate) fn of(node: &LiveNode) -> Self {
+    pub(crate) fn from_node(node: &LiveNode) -> Self {
         let row = &node.row;
         Self {
             session: row.session,
@@ -67,7 +67,7 @@ impl Standing {
 
 /// Panics when something has changed that the history does not tell.
 pub(crate) fn check(node: &LiveNode) {
-    let (before, standing) = (node.row.history.standing, Standing::of(node));
+    let (before, standing) = (node.row.history.standing, Standing::from_node(node));
     let id = node.id();
     assert_eq!(before, standing, "the history of node {id} is not what became of it");
 }
@@ -76,7 +76,7 @@ pub(crate) fn check(node: &LiveNode) {
 pub(crate) fn adopt_nodes_without_history(state: &mut State) {
     for node in state.nodes.values_mut() {
         if node.row.history.standing.connection == NodeStateType::Unknown {
-            node.row.history.standing = Standing::of(node);
+            node.row.history.standing = Standing::from_node(node);
         }
     }
 }

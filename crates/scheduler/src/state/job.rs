@@ -64,12 +64,12 @@ impl LiveJob {
         if self.class == Some(class) {
             return self.next_fresh().is_some() || !self.extras.ready.is_empty();
         }
-        self.extras.aside.get(&class).is_some_and(|slots| !slots.is_empty())
+        self.extras.secondary.get(&class).is_some_and(|slots| !slots.is_empty())
     }
 
     /// The classes in which slots of the job wait or may wait, those of tried slots first.
     pub(crate) fn classes(&self) -> Vec<ClassId> {
-        self.extras.aside.keys().copied().chain(self.class).collect()
+        self.extras.secondary.keys().copied().chain(self.class).collect()
     }
 
     /// Takes the next ready slot of the class; tried slots come first because they are older.
@@ -79,7 +79,7 @@ impl LiveJob {
         changes: &mut Changes,
     ) -> Option<Slot> {
         if self.class != Some(class) {
-            let index = self.extras.aside.get(&class)?.first().copied()?;
+            let index = self.extras.secondary.get(&class)?.first().copied()?;
             return self.take_pending(index, changes);
         }
         if let Some(index) = self.extras.ready.first().copied() {
@@ -96,7 +96,7 @@ impl LiveJob {
         let extra = self.extras.existing()?;
         let row = extra.pending.remove(index)?;
         extra.ready.remove(&index);
-        for slots in extra.aside.values_mut() {
+        for slots in extra.secondary.values_mut() {
             slots.remove(&index);
         }
         changes.pending_slots.insert((row.job, index), None);
@@ -110,7 +110,7 @@ impl LiveJob {
 
     /// Whether a failure is being retried.
     pub(crate) fn is_retrying(&self) -> bool {
-        self.is_delayed() || self.extras.aside.values().any(|slots| !slots.is_empty())
+        self.is_delayed() || self.extras.secondary.values().any(|slots| !slots.is_empty())
     }
 
     /// The next slot that was never tried; slots of per-node jobs are always pinned and none of

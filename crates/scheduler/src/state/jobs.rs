@@ -26,10 +26,10 @@ impl State {
         create_time: Timestamp,
         created: Moment,
     ) -> (Plan, ClassId) {
-        let nodes = node::places(&self.nodes);
+        let nodes = node::bits(&self.nodes);
         let class = self.queue.enter(plan.demand.clone(), &plan.namespace, nodes);
         let namespace = Arc::clone(&self.queue.class(class).namespace);
-        (Plan::of(&plan, namespace, id, create_time, created), class)
+        (Plan::new(&plan, namespace, id, create_time, created), class)
     }
 
     /// Records a job-level event; the state may be unchanged.
@@ -72,13 +72,13 @@ impl State {
         let rank = job.plan.rank;
         let empty: Vec<_> = job
             .extras
-            .aside
+            .secondary
             .iter()
             .filter(|(_, slots)| slots.is_empty())
             .map(|(id, _)| *id)
             .collect();
         for class in empty {
-            job.extras.to_mut().aside.remove(&class);
+            job.extras.to_mut().secondary.remove(&class);
             self.queue.leave(class, rank);
         }
     }
@@ -112,11 +112,11 @@ impl State {
         if let Some(end) = slot.tries.exclusions.next_end(now) {
             self.timers.set(end, Timer::Exclusion(id, index));
         }
-        let class = self.queue.enter_beside(main, excluded, node::places(&self.nodes));
-        if job.extras.aside.contains_key(&class) {
+        let class = self.queue.enter_secondary(main, excluded, node::bits(&self.nodes));
+        if job.extras.secondary.contains_key(&class) {
             self.queue.count_out(class);
         }
-        job.extras.to_mut().aside.entry(class).or_default().insert(index);
+        job.extras.to_mut().secondary.entry(class).or_default().insert(index);
         Some(class)
     }
 
@@ -175,7 +175,7 @@ impl State {
             due: None,
             previous: None,
         };
-        self.pend(turn, slot);
+        self.add_pending(turn, slot);
     }
 
     pub(crate) fn note_waiting(&mut self, turn: &mut Turn<'_>, id: JobId, waits: bool) {
@@ -197,7 +197,7 @@ impl State {
 
     /// Adds a slot that waits, for a delay if it is due later, for its node if it is pinned to one, or
     /// else for any node that it does not exclude.
-    pub(crate) fn pend(&mut self, turn: &mut Turn<'_>, slot: PendingSlotRow) {
+    pub(crate) fn add_pending(&mut self, turn: &mut Turn<'_>, slot: PendingSlotRow) {
         let (id, index, due, pinned) = (slot.job, slot.index, slot.due, slot.pinned);
         let job = self.jobs.get_mut(&id).expect("slots are of live jobs");
         job.extras.to_mut().pending.insert(slot.clone());
@@ -265,13 +265,13 @@ impl State {
 
     /// An exclusion of a slot ended: it leaves the class in which it waits. Returns whether it waited in
     /// one.
-    pub(crate) fn leave_aside(&mut self, id: JobId, index: u32) -> bool {
+    pub(crate) fn leave_secondary_class(&mut self, id: JobId, index: u32) -> bool {
         let Some(job) = self.jobs.get_mut(&id) else { return false };
         let rank = job.plan.rank;
-        let mut aside = job.extras.aside.iter();
-        let class = aside.find(|(_, slots)| slots.contains(&index)).map(|(id, _)| *id);
+        let mut secondary = job.extras.secondary.iter();
+        let class = secondary.find(|(_, slots)| slots.contains(&index)).map(|(id, _)| *id);
         let Some(class) = class else { return false };
-        if let Some(slots) = job.extras.to_mut().aside.get_mut(&class) {
+        if let Some(slots) = job.extras.to_mut().secondary.get_mut(&class) {
             slots.remove(&index);
         }
         if !job.has_ready_slot(class) {
@@ -305,7 +305,7 @@ impl State {
     ) {
         self.forget_missing(id);
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let (pending, aside) = job.extras.take_slots();
+        let (pending, secondary) = job.extras.take_slots();
         for slot in pending.iter() {
             let index = slot.index;
             turn.out.changes.pending_slots.insert((id, index), None);
@@ -316,7 +316,7 @@ impl State {
                 self.marks.pinned.push(node.id());
             }
         }
-        for class in job.class.take().into_iter().chain(aside.into_keys()) {
+        for class in job.class.take().into_iter().chain(secondary.into_keys()) {
             self.queue.leave(class, job.plan.rank);
         }
         self.timers.cancel(Timer::FetchDelay(id));

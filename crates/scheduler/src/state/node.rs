@@ -15,7 +15,7 @@ use crate::change::NodeRow;
 use crate::health::Health;
 use crate::health::failures::Failures;
 use crate::queue::Queue;
-use crate::queue::nodes::{Load, Place};
+use crate::queue::nodes::{Load, NodeBit};
 use crate::rank::Rank;
 use crate::reservation::Reservation;
 use crate::text::Text;
@@ -57,8 +57,8 @@ pub(crate) struct LiveNode {
     pub(super) reservation: Option<Reservation>,
     /// Consecutive failures while the node is healthy.
     pub(crate) failures: Failures,
-    /// Its place in the sets of the pools, once it has one.
-    pub(super) place: Option<Place>,
+    /// Its bit in the sets of the pools, once it has one.
+    pub(super) bit: Option<NodeBit>,
     /// Whether those sets follow its properties, or will.
     pub(super) is_compared: bool,
     /// Whether its row was changed and is not stored yet.
@@ -95,7 +95,7 @@ impl LiveNode {
             delayed: BTreeSet::new(),
             reservation: None,
             failures: Failures::default(),
-            place: None,
+            bit: None,
             is_compared: false,
             is_edited: false,
             agents: Agents::default(),
@@ -227,8 +227,8 @@ impl LiveNode {
         self.reservation.as_ref()
     }
 
-    pub(crate) fn place(&self) -> Option<Place> {
-        self.place
+    pub(crate) fn bit(&self) -> Option<NodeBit> {
+        self.bit
     }
 
     pub(crate) fn is_edited(&self) -> bool {
@@ -253,8 +253,8 @@ impl LiveNode {
 
     /// Its load changed.
     pub(super) fn reload(&self, queue: &mut Queue) {
-        if let Some(place) = self.place {
-            queue.reload(place, self.present_load());
+        if let Some(bit) = self.bit {
+            queue.reload(bit, self.present_load());
         }
     }
 
@@ -276,9 +276,9 @@ impl LiveNode {
     }
 }
 
-/// What queues know of the nodes that have a place.
-pub(super) fn places(
+/// What queues know of the nodes that have a bit.
+pub(super) fn bits(
     nodes: &BTreeMap<NodeId, LiveNode>,
-) -> impl Iterator<Item = (Place, &SessionRequest)> {
-    nodes.values().filter_map(|node| Some((node.place?, &*node.row.record)))
+) -> impl Iterator<Item = (NodeBit, &SessionRequest)> {
+    nodes.values().filter_map(|node| Some((node.bit?, &*node.row.record)))
 }

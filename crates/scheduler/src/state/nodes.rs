@@ -51,12 +51,12 @@ impl State {
     pub(crate) fn follow_node(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let was_compared = core::mem::replace(&mut node.is_compared, true);
-        if !was_compared && let Some(former) = node.place.take() {
-            self.queue.leave_place(former);
+        if !was_compared && let Some(former) = node.bit.take() {
+            self.queue.release_bit(former);
         }
-        let place = *node.place.get_or_insert_with(|| self.queue.enter_place(id));
-        self.queue.list(place, node.takes_work().then(|| node.present_load()));
-        if !was_compared && let Some(after) = self.queue.compare(place, &node.row.record, None) {
+        let bit = *node.bit.get_or_insert_with(|| self.queue.assign_bit(id));
+        self.queue.list(bit, node.takes_work().then(|| node.present_load()));
+        if !was_compared && let Some(after) = self.queue.compare(bit, &node.row.record, None) {
             self.marks.comparisons.push((id, after));
         }
     }
@@ -70,7 +70,7 @@ impl State {
     /// Appends what has changed since the last event of the node.
     pub(crate) fn note_node(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        let (before, after) = (node.row.history.standing, Standing::of(node));
+        let (before, after) = (node.row.history.standing, Standing::from_node(node));
         if before == after {
             return;
         }
@@ -185,8 +185,8 @@ impl State {
             if let Some(since) = node.row.silent_since {
                 self.silence.nodes.remove(&(since, id));
             }
-            if let Some(place) = node.place {
-                self.queue.leave_place(place);
+            if let Some(bit) = node.bit {
+                self.queue.release_bit(bit);
             }
         }
         self.marks.pinned.push(id);

@@ -46,7 +46,7 @@ pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
     // It would be the youngest of its priority.
     let last = JobId::from_uuid(uuid::Uuid::max());
     let namespace = plan.namespace.as_str().into();
-    let plan = Plan::of(plan, namespace, last, api_types::Timestamp::ZERO, state.clock);
+    let plan = Plan::new(plan, namespace, last, api_types::Timestamp::ZERO, state.clock);
     let obstacles: Vec<Option<Obstacle>> =
         state.nodes.values().map(|node| node.obstacle(demand, Some(&plan), state.clock)).collect();
     let mut reasons = Collector::new(demand);
@@ -61,7 +61,7 @@ pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
         .values()
         .zip(&obstacles)
         .filter(|(_, obstacle)| obstacle.is_none())
-        .map(|(node, _)| Candidate::of(node, demand))
+        .map(|(node, _)| Candidate::new(node, demand))
         .collect();
     let given = match plan.job_type {
         JobType::Ops | JobType::Daemon => candidates.iter().map(|_| 1).collect(),
@@ -88,7 +88,7 @@ pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
 // === impl Candidate ===
 
 impl Candidate {
-    fn of(node: &LiveNode, demand: &Demand) -> Self {
+    fn new(node: &LiveNode, demand: &Demand) -> Self {
         let need = demand.need.on(node.defaults());
         let free = node.free();
         let times = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// Places one execution after the other.
+    /// StepFailpoints one execution after the other.
     fn one_by_one(candidates: &[Candidate], count: u64) -> Vec<u64> {
         let mut given: Vec<u64> = candidates.iter().map(|_| 0).collect();
         for _ in 0..count {

@@ -126,10 +126,10 @@ impl<'a> Collector<'a> {
         }
         if let Some(resource) = resource {
             let need = self.demand.need.on(node.defaults());
-            group.asked = group.asked.max(resource.of(&need));
+            group.asked = group.asked.max(resource.amount_in(&need));
             let most = node.capacity().least(node.max_job());
-            group.largest = group.largest.max(resource.of(&most));
-            group.free = group.free.max(resource.of(&node.free().least(node.max_job())));
+            group.largest = group.largest.max(resource.amount_in(&most));
+            group.free = group.free.max(resource.amount_in(&node.free().least(node.max_job())));
         }
     }
 

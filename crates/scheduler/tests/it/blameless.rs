@@ -45,7 +45,7 @@ fn offers_that_are_out_while_the_orchestrator_is_paused_wait_as_long_again() {
     let offered = offers(&world);
     assert_eq!(offered.len(), 4);
     world.now = world.now + OFFER;
-    world.handle(Input::WasDeaf(OFFER));
+    world.handle(Input::MissedHeartbeats(OFFER));
     world.handle(Input::Tick);
     assert_eq!(offers(&world), offered, "the answers may have come during the pause");
     world.pass_with(OFFER, &nodes);

@@ -7,7 +7,7 @@ use api_types::job::{JobSpec, JobStateType};
 use crate::specs::{batch, node, with_cpu};
 use crate::world::World;
 
-fn of(namespace: &str, spec: JobSpec) -> JobSpec {
+fn in_namespace(namespace: &str, spec: JobSpec) -> JobSpec {
     JobSpec { namespace: namespace.to_owned(), ..spec }
 }
 
@@ -15,11 +15,11 @@ fn of(namespace: &str, spec: JobSpec) -> JobSpec {
 fn room_goes_by_priority_then_age_in_all_namespaces() {
     let (mut world, _) = World::with_nodes(1);
     let whole = || with_cpu(batch(1), "4");
-    let first = world.submit(&of("a", whole()));
-    let second = world.submit(&of("b", whole()));
-    let third = world.submit(&of("a", whole()));
-    let fourth = world.submit(&of("b", whole()));
-    let urgent = world.submit(&JobSpec { priority: 90, ..of("c", whole()) });
+    let first = world.submit(&in_namespace("a", whole()));
+    let second = world.submit(&in_namespace("b", whole()));
+    let third = world.submit(&in_namespace("a", whole()));
+    let fourth = world.submit(&in_namespace("b", whole()));
+    let urgent = world.submit(&JobSpec { priority: 90, ..in_namespace("c", whole()) });
     world.restart();
     for (job, then) in [(first, urgent), (urgent, second), (second, third), (third, fourth)] {
         let execution = world.only_live(job);
@@ -32,8 +32,8 @@ fn room_goes_by_priority_then_age_in_all_namespaces() {
 fn each_namespace_is_told_why_its_jobs_wait() {
     let (mut world, _) = World::with_nodes(1);
     let whole = || with_cpu(batch(1), "4");
-    let first = world.submit(&of("a", whole()));
-    let [a, b] = ["a", "b"].map(|namespace| world.submit(&of(namespace, whole())));
+    let first = world.submit(&in_namespace("a", whole()));
+    let [a, b] = ["a", "b"].map(|namespace| world.submit(&in_namespace(namespace, whole())));
     let why = "1 of 1 node: not enough CPU (in use)";
     for job in [a, b] {
         assert_eq!(
@@ -55,11 +55,11 @@ fn what_an_earlier_job_has_not_been_given_yet_is_not_given_to_another_namespace(
     let mut world = World::new();
     let only = world.join_node(&node(11.0, 10_000_000_000, &[]));
     // One turn does not place all of it.
-    let large = world.submit(&of("a", small.clone()));
+    let large = world.submit(&in_namespace("a", small.clone()));
     let placed = world.on_node(only);
     assert!((1..COUNT as usize).contains(&placed), "{placed}");
     for (namespace, cpu) in [("b", "10m"), ("b", "20m"), ("a", "30m")] {
-        let later = JobSpec { count: 1, ..with_cpu(of(namespace, small.clone()), cpu) };
+        let later = JobSpec { count: 1, ..with_cpu(in_namespace(namespace, small.clone()), cpu) };
         let later = world.submit(&later);
         assert_eq!(world.live(later).len(), 0, "{namespace} {cpu} does not come first");
     }

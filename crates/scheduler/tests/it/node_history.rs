@@ -10,7 +10,7 @@ use api_types::{NodeId, Timestamp};
 use scheduler::change::EventSubject;
 use scheduler::input::Input;
 use scheduler::node_event::History;
-use scheduler::silence::Heard;
+use scheduler::silence::HeartbeatArrival;
 
 use crate::specs::{batch, node};
 use crate::world::{LEASE, World};
@@ -37,7 +37,7 @@ fn act(world: &mut World, node: NodeId, action: NodeAction, message: &str) {
 fn beat(world: &mut World, node: NodeId, stalled: Duration) {
     let session = world.store.nodes[&node].session;
     let (at, granted, kept, probed) = (world.now, LEASE, None, None);
-    let heard = Heard { node, session, at, stalled, granted, kept, probed };
+    let heard = HeartbeatArrival { node, session, at, stalled, granted, kept, probed };
     world.handle(Input::Heard(vec![heard]));
 }
 

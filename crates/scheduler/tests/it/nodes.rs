@@ -64,7 +64,7 @@ fn a_pause_of_the_orchestrator_costs_no_lease() {
         world.run(execution);
     }
     world.now = world.now + LEASE * 10;
-    world.handle(Input::WasDeaf(LEASE * 10));
+    world.handle(Input::MissedHeartbeats(LEASE * 10));
     world.handle(Input::Tick);
     assert_eq!(world.store.nodes[&nodes[0]].connection, Connection::Connected);
     world.pass(LEASE - Duration::from_secs(1));

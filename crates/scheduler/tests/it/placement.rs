@@ -173,7 +173,7 @@ fn a_dry_run_spreads_as_placement_would() {
     world.join_node(&node(8.0, 8_000_000_000, &[("zone", "a")]));
     world.join_node(&node(8.0, 8_000_000_000, &[("zone", "b")]));
     let spec = with_constraint(batch(5), "zone", "a");
-    let preview = world.scheduler.preview(&JobPlan::of(&spec).unwrap(), spec.count);
+    let preview = world.scheduler.preview(&JobPlan::from_spec(&spec).unwrap(), spec.count);
     let said: Vec<_> = preview.nodes.iter().map(|n| (n.chosen, n.reason.as_str())).collect();
     assert_eq!(
         said,

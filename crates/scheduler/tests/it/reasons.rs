@@ -87,7 +87,7 @@ fn a_job_with_one_execution_per_node_asks_about_the_nodes_it_waits_for() {
 fn a_dry_run_has_the_same_groups() {
     let (world, _) = World::with_nodes(2);
     let spec = with_cpu(batch(1), "64");
-    let preview = world.scheduler.preview(&JobPlan::of(&spec).unwrap(), 1);
+    let preview = world.scheduler.preview(&JobPlan::from_spec(&spec).unwrap(), 1);
     let expected = ["2 nodes have too little: 64 cores are asked for, the largest has 4"];
     assert_eq!(sentences(&preview.reasons.groups), expected);
     assert!(preview.reasons.hopeless);

@@ -7,7 +7,7 @@ use api_types::job::{JobStateType, JobType};
 use api_types::protocol::FailureCause;
 use api_types::{ExecutionId, JobId, NodeId};
 
-use crate::specs::{batch, job, of, with_cpu, with_retries};
+use crate::specs::{batch, in_namespace, job, with_cpu, with_retries};
 use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -100,11 +100,11 @@ fn each_pair_of_refusals_uses_one_attempt() {
 #[test]
 fn an_array_that_no_node_can_create_fails_after_two_executions_of_one_slot() {
     let (mut world, nodes) = World::with_probed_nodes(2);
-    let array = world.submit(&of("bad", with_cpu(batch(1000), "0.5")));
+    let array = world.submit(&in_namespace("bad", with_cpu(batch(1000), "0.5")));
     let placed = world.live(array).len();
     let mut good = Vec::new();
     for _ in 0..20 {
-        good.push(world.submit(&of("good", with_cpu(batch(1), "0.5"))));
+        good.push(world.submit(&in_namespace("good", with_cpu(batch(1), "0.5"))));
         for execution in offered(&world) {
             match world.row(execution).compute.is_terminal() {
                 true => {}

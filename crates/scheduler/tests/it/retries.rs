@@ -7,7 +7,7 @@ use api_types::job::{JobStateType, JobType};
 use api_types::protocol::FailureCause;
 use scheduler::health::Health;
 
-use crate::specs::{batch, job, node, of, with_cpu, with_retries};
+use crate::specs::{batch, in_namespace, job, node, with_cpu, with_retries};
 use crate::world::World;
 
 #[test]
@@ -56,7 +56,7 @@ fn a_declined_execution_goes_to_another_node_at_once() {
 fn failures_that_are_not_the_tasks_own_have_a_budget_of_their_own() {
     let (mut world, nodes) = World::with_nodes(1);
     // While another namespace has work, these failures say nothing of the node.
-    let other = world.submit(&of("other", batch(1)));
+    let other = world.submit(&in_namespace("other", batch(1)));
     world.run(world.only_live(other));
     let job = world.submit(&batch(1));
     for round in 0..6 {

@@ -9,7 +9,7 @@ use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::Settings;
 use scheduler::change::Effect;
 use scheduler::input::{Input, Refusal};
-use scheduler::silence::Heard;
+use scheduler::silence::HeartbeatArrival;
 
 use crate::specs::{batch, job, node};
 use crate::world::{LEASE, SETTINGS, World};
@@ -234,7 +234,7 @@ fn pauses_that_recur_hold_a_dead_nodes_work_for_little_longer() {
             assert!(world.now.since(began) < LEASE * 5, "pauses every {every} s");
             world.pass_with(Duration::from_secs(every) - PAUSE, &dead.others);
             world.now = world.now + PAUSE;
-            world.handle(Input::WasDeaf(PAUSE));
+            world.handle(Input::MissedHeartbeats(PAUSE));
         }
     }
 }
@@ -262,7 +262,7 @@ fn a_shorter_lease_counts_from_the_heartbeat_after_the_answer_that_told_it() {
     let heard = |world: &mut World, granted| {
         let (node, at, stalled) = (nodes[0], world.now, Duration::ZERO);
         let (session, kept, probed) = (1, None, None);
-        let heard = Heard { node, session, at, stalled, granted, kept, probed };
+        let heard = HeartbeatArrival { node, session, at, stalled, granted, kept, probed };
         world.handle(Input::Heard(vec![heard]));
     };
     // The agent keeps to what it was told before the restart.
@@ -351,7 +351,7 @@ fn an_agent_that_has_not_read_a_shorter_lease_keeps_the_longer_one_and_none_long
         |world: &World| world.store.nodes[&nodes[0]].connection == Connection::Connected;
     let heard = |world: &mut World, kept| {
         let (node, at, stalled, kept) = (nodes[0], world.now, Duration::ZERO, Some(kept));
-        world.handle(Input::Heard(vec![Heard {
+        world.handle(Input::Heard(vec![HeartbeatArrival {
             node,
             session: 1,
             at,

@@ -70,7 +70,7 @@ pub(crate) fn with_retries(mut spec: JobSpec, attempts: u32) -> JobSpec {
     spec
 }
 
-pub(crate) fn of(namespace: &str, mut spec: JobSpec) -> JobSpec {
+pub(crate) fn in_namespace(namespace: &str, mut spec: JobSpec) -> JobSpec {
     spec.namespace = namespace.to_owned();
     spec
 }

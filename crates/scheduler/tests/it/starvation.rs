@@ -151,7 +151,7 @@ fn the_large_job_says_which_node_is_reserved_and_the_others_that_one_is() {
     let said = busy.world.explanation(small);
     assert!(said.contains("1: reserved for work that has waited for longer"), "{said}");
     let small = busy.small.clone();
-    let preview = busy.world.scheduler.preview(&JobPlan::of(&small).unwrap(), small.count);
+    let preview = busy.world.scheduler.preview(&JobPlan::from_spec(&small).unwrap(), small.count);
     let reserved = preview.nodes.iter().filter(|node| node.reason.contains("reserved")).count();
     assert_eq!(reserved, 1, "{preview:?}");
 }
@@ -178,7 +178,7 @@ fn short_work_fills_a_reserved_node_until_its_work_can_start() {
 }
 
 #[test]
-fn what_fits_beside_the_reserved_work_is_not_kept_off() {
+fn what_fits_next_to_the_reserved_work_is_not_kept_off() {
     let (mut world, nodes) = World::with_nodes(1);
     let first = world.submit(&with_cpu(batch(1), "3"));
     let first = world.only_live(first);

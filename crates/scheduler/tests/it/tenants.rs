@@ -9,13 +9,13 @@ use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::health::Health;
 use scheduler::input::Answer;
 
-use crate::specs::{batch, of, with_cpu, with_retries};
+use crate::specs::{batch, in_namespace, with_cpu, with_retries};
 use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn urgent(namespace: &str) -> JobSpec {
-    JobSpec { priority: 100, ..of(namespace, with_retries(batch(1), 0)) }
+    JobSpec { priority: 100, ..in_namespace(namespace, with_retries(batch(1), 0)) }
 }
 
 fn offers(world: &World) -> Vec<ExecutionId> {
@@ -31,7 +31,7 @@ fn attack(
     hostile: &[&str],
     blame: impl Fn(&mut World, ExecutionId),
 ) -> Vec<JobId> {
-    let mut good = vec![world.submit(&of("good", batch(1)))];
+    let mut good = vec![world.submit(&in_namespace("good", batch(1)))];
     world.run(world.only_live(good[0]));
     let mut bad = Vec::new();
     for second in 0..300 {
@@ -40,7 +40,7 @@ fn attack(
             bad.push(world.submit(&urgent(hostile[(second + number) % hostile.len()])));
         }
         if second % 5 == 0 {
-            good.push(world.submit(&of("good", with_cpu(batch(1), "0.5"))));
+            good.push(world.submit(&in_namespace("good", with_cpu(batch(1), "0.5"))));
         }
         for execution in offers(world) {
             if bad.contains(&world.row(execution).job) {
@@ -110,7 +110,7 @@ fn runs_that_vanish_and_fetches_that_fail_stop_no_node_either() {
 fn a_node_on_which_two_namespaces_fail_backs_off() {
     let (mut world, nodes) = World::with_nodes(1);
     for namespace in ["one", "two", "one"] {
-        let id = world.submit(&of(namespace, with_retries(batch(1), 0)));
+        let id = world.submit(&in_namespace(namespace, with_retries(batch(1), 0)));
         world.report_as(world.only_live(id), ComputeState::Failed, FailureCause::Node, "no");
     }
     let health = &world.store.nodes[&nodes[0]].health;
@@ -120,7 +120,7 @@ fn a_node_on_which_two_namespaces_fail_backs_off() {
 /// Fails three executions of a namespace that is alone.
 fn accuse(world: &mut World, node: NodeId) {
     for _ in 0..3 {
-        let id = world.submit(&of("bad", batch(1)));
+        let id = world.submit(&in_namespace("bad", batch(1)));
         world.report_as(world.only_live(id), ComputeState::Failed, FailureCause::Node, "no");
     }
     let health = &world.store.nodes[&node].health;
@@ -131,7 +131,7 @@ fn accuse(world: &mut World, node: NodeId) {
 fn a_back_off_for_which_one_namespace_is_the_witness_ends_when_another_one_has_work() {
     let (mut world, nodes) = World::with_probed_nodes(1);
     accuse(&mut world, nodes[0]);
-    let late = world.submit(&of("good", batch(1)));
+    let late = world.submit(&in_namespace("good", batch(1)));
     world.pass_with(SECOND, &nodes);
     let Answer::Renewed { probe: Some(probe), .. } = world.heartbeat(nodes[0]) else {
         panic!("the agent is asked");
@@ -141,7 +141,7 @@ fn a_back_off_for_which_one_namespace_is_the_witness_ends_when_another_one_has_w
 
     let (mut world, nodes) = World::with_nodes(1);
     accuse(&mut world, nodes[0]);
-    let late = world.submit(&of("good", batch(1)));
+    let late = world.submit(&in_namespace("good", batch(1)));
     world.pass_with(SECOND, &nodes);
     world.complete(world.only_live(late));
     assert!(world.store.nodes[&nodes[0]].health.is_well());
@@ -154,7 +154,7 @@ fn it_also_ends_when_the_other_one_came_just_before_a_restart() {
     world.restart();
     let health = &world.store.nodes[&nodes[0]].health;
     assert!(matches!(health, Health::BackingOff { .. }), "{health:?}");
-    let late = world.submit(&of("good", batch(1)));
+    let late = world.submit(&in_namespace("good", batch(1)));
     world.restart();
     world.pass_with(SECOND, &nodes);
     world.complete(world.only_live(late));
@@ -165,11 +165,11 @@ fn the_probes_of_one_namespace_prolong_no_back_off_for_another() {
     let (mut world, nodes) = World::with_nodes(1);
     // Both fail, so the node backs off; then only one of them does.
     for namespace in ["bad", "good", "bad"] {
-        let id = world.submit(&of(namespace, batch(1)));
+        let id = world.submit(&in_namespace(namespace, batch(1)));
         world.report_as(world.only_live(id), ComputeState::Failed, FailureCause::Node, "no");
         world.stop(id);
     }
-    let waiting = world.submit(&of("good", batch(1)));
+    let waiting = world.submit(&in_namespace("good", batch(1)));
     let urgent = world.submit(&urgent("bad"));
     world.pass_with(Duration::from_secs(11), &nodes);
     let probe = world.only_live(urgent);
@@ -182,12 +182,12 @@ fn the_probes_of_one_namespace_prolong_no_back_off_for_another() {
 fn a_namespace_that_fails_alone_is_tried_again_after_a_while() {
     let (mut world, nodes) = World::with_nodes(1);
     for namespace in ["bad", "good", "bad"] {
-        let id = world.submit(&of(namespace, batch(1)));
+        let id = world.submit(&in_namespace(namespace, batch(1)));
         world.report_as(world.only_live(id), ComputeState::Failed, FailureCause::Node, "no");
         world.stop(id);
     }
     // It has work, which this node cannot run.
-    world.submit(&of("good", with_cpu(batch(1), "64")));
+    world.submit(&in_namespace("good", with_cpu(batch(1), "64")));
     let jobs: Vec<_> = (0..2).map(|_| world.submit(&urgent("bad"))).collect();
     world.pass_with(Duration::from_secs(11), &nodes);
     world.report_as(world.only_live(jobs[0]), ComputeState::Failed, FailureCause::Node, "no");

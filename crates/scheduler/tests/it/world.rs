@@ -75,15 +75,15 @@ impl World {
 
     /// A cluster of `count` equal nodes with 4 cores and 4 GB each.
     pub(crate) fn with_nodes(count: usize) -> (Self, Vec<NodeId>) {
-        Self::of(count, &node(4.0, 4_000_000_000, &[]))
+        Self::with_nodes_like(count, &node(4.0, 4_000_000_000, &[]))
     }
 
     /// The same, with agents that can be asked for probes.
     pub(crate) fn with_probed_nodes(count: usize) -> (Self, Vec<NodeId>) {
-        Self::of(count, &probed_node())
+        Self::with_nodes_like(count, &probed_node())
     }
 
-    fn of(count: usize, record: &SessionRequest) -> (Self, Vec<NodeId>) {
+    fn with_nodes_like(count: usize, record: &SessionRequest) -> (Self, Vec<NodeId>) {
         let mut world = Self::new();
         let nodes = (0..count).map(|_| world.join_node(record)).collect();
         (world, nodes)
@@ -308,7 +308,7 @@ impl World {
     pub(crate) fn explanation(&mut self, job: JobId) -> String {
         let spec = &self.store.new_jobs[&job].spec_json;
         let spec: JobSpec = serde_json::from_str(spec).expect("a stored specification");
-        let demand = Demand::of(&spec).expect("a checked job").into();
+        let demand = Demand::from_spec(&spec).expect("a checked job").into();
         let want = Want { namespace: spec.namespace.into(), demand };
         for _ in 0..100 {
             for (want, text) in self.scheduler.refresh_explanations() {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use api_types::protocol::HeartbeatAnswer;
 use api_types::{NodeId, Timestamp};
 use control_plane::clock::{ServiceClock, Stamp};
-use control_plane::step::{Action, Event, Lookups, Step, Taken, Trust};
+use control_plane::step::{Action, Event, Lookups, Step, TermState, Trust};
 use control_plane::store::{Outcome, Removed, Retention};
-use scheduler::silence::{self, Heard};
+use scheduler::silence::{self, HeartbeatArrival};
 use scheduler::time::Moment;
 use scheduler::{Settings, invariants};
 
@@ -41,12 +41,12 @@ pub(crate) struct Process {
     settings: Settings,
     clock: ServiceClock,
     /// Until the first turn.
-    taken: Option<Taken>,
+    taken: Option<TermState>,
     pub(crate) inbox: VecDeque<Request>,
     /// The connection on which each node's stream is open.
     streams: BTreeMap<NodeId, Stream>,
     /// The lease that each node holds, as the listener knows it.
-    leases: BTreeMap<NodeId, silence::Held>,
+    leases: BTreeMap<NodeId, silence::NodeLease>,
     /// It does nothing before this moment.
     pub(crate) paused_until: Timestamp,
     /// The store does not answer it before this moment.
@@ -55,9 +55,9 @@ pub(crate) struct Process {
     /// So many commits are not checked before the next that is.
     unchecked: usize,
     /// Heartbeats that the step was told of, and that the scheduler may still refuse.
-    noted: Vec<Heard>,
+    noted: Vec<HeartbeatArrival>,
     /// How long the last pause was, until the step is told.
-    pub(crate) deaf: Duration,
+    pub(crate) gap: Duration,
     /// Time of its next turn; turns scheduled for other times are void.
     pub(crate) next_turn: Option<Timestamp>,
 }
@@ -112,7 +112,7 @@ impl Process {
         number: u64,
         settings: Settings,
         clock: ServiceClock,
-        taken: Taken,
+        taken: TermState,
         now: Moment,
     ) -> Self {
         let (step, _) = Step::start(Retention::default(), Trust::AfterCommit(TRUST), now);
@@ -130,7 +130,7 @@ impl Process {
             slow: None,
             unchecked: 0,
             noted: Vec::new(),
-            deaf: Duration::ZERO,
+            gap: Duration::ZERO,
             next_turn: None,
         }
     }
@@ -145,7 +145,7 @@ impl Process {
     ) -> After {
         let stamp = self.stamp(around);
         if around.sabotage == Some(Sabotage::OverlookDelays) {
-            self.deaf = Duration::ZERO;
+            self.gap = Duration::ZERO;
         }
         let mut after = None;
         if let Some(taken) = self.taken.take() {
@@ -163,7 +163,8 @@ impl Process {
             if !first.is_empty() {
                 let inputs: Vec<_> =
                     first.into_iter().map(|r| envelope(r, stamp, around.sabotage)).collect();
-                let known = Lookups::of(&inputs).ask(&mut around.disk.store, stamp.moment).ok();
+                let known =
+                    Lookups::for_inputs(&inputs).ask(&mut around.disk.store, stamp.moment).ok();
                 after = self.on(Event::Inputs { inputs, known }, stamp, around, plan, outgoing);
             }
         }
@@ -229,14 +230,23 @@ impl Process {
                 RequestBody::Heartbeat { node, heartbeat } => {
                     let (node, session) = (*node, heartbeat.session);
                     let held = self.leases.get(&node).filter(|held| held.session == session);
-                    let Some(silence::Held { lease: granted, probe, .. }) = held.copied() else {
+                    let Some(silence::NodeLease { lease: granted, probe, .. }) = held.copied()
+                    else {
                         unknown.push_back(request);
                         continue;
                     };
                     let (at, kept) = (stamp.moment, heartbeat.lease());
                     let stalled = Duration::from_millis(heartbeat.stalled_millis);
                     let probed = mishear(heartbeat.probed.clone(), around.sabotage);
-                    arrivals.push(Heard { node, session, at, stalled, granted, kept, probed });
+                    arrivals.push(HeartbeatArrival {
+                        node,
+                        session,
+                        at,
+                        stalled,
+                        granted,
+                        kept,
+                        probed,
+                    });
                     let renewed = HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(granted) };
                     let answer = Answer::Renewed(renewed);
                     outgoing.push(Outgoing::Answer(request.caller(), answer));
@@ -260,8 +270,8 @@ impl Process {
                 heard.stalled = Duration::ZERO;
             }
         }
-        let deaf = std::mem::take(&mut self.deaf);
-        let actions = self.step.on(Event::Heard { deaf, arrivals }, stamp);
+        let gap = std::mem::take(&mut self.gap);
+        let actions = self.step.on(Event::Heard { gap, arrivals }, stamp);
         assert!(actions.is_empty(), "arrivals are only noted");
         unknown
     }

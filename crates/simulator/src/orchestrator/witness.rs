@@ -13,7 +13,7 @@ use api_types::job::{JobSpec, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use control_plane::batch::{Content, NumberedCommit};
 use scheduler::change::{EventRow, EventSubject, ExecutionRow, NodeRow};
-use scheduler::silence::Heard;
+use scheduler::silence::HeartbeatArrival;
 use scheduler::time::Moment;
 
 use super::disk::Disk;
@@ -68,8 +68,8 @@ impl Witness {
     }
 
     /// The scheduler took a heartbeat.
-    pub(super) fn hears(&mut self, heartbeat: &Heard) {
-        let Heard { node, session, at, stalled, .. } = *heartbeat;
+    pub(super) fn hears(&mut self, heartbeat: &HeartbeatArrival) {
+        let HeartbeatArrival { node, session, at, stalled, .. } = *heartbeat;
         let heard = self.heard.entry(node).or_insert(at);
         *heard = at.max(*heard);
         match stalled >= STALLED {
@@ -79,7 +79,7 @@ impl Witness {
     }
 
     /// A heartbeat arrives that the scheduler may act upon immediately.
-    pub(super) fn goes_on(&mut self, heartbeat: &Heard) {
+    pub(super) fn goes_on(&mut self, heartbeat: &HeartbeatArrival) {
         if heartbeat.stalled < STALLED {
             self.stalled.remove(&heartbeat.node);
         }

@@ -66,7 +66,7 @@ impl World {
                 for process in self.orchestrator.processes() {
                     // A pause within a pause makes it longer, and all of it is noticed.
                     let begin = process.paused_until.max(self.now);
-                    process.deaf += until.since(begin);
+                    process.gap += until.since(begin);
                     process.paused_until = until.max(begin);
                 }
                 self.maybe_take_over(length);

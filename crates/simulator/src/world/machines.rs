@@ -7,7 +7,7 @@ use agent_core::node_state::Input;
 use api_types::ExecutionId;
 use api_types::protocol::{FailureCause, Work};
 
-use super::{SimEvent, Step, World};
+use super::{Completion, SimEvent, World};
 use crate::docker::{Container, NO_IMAGE, NO_REGISTRY, REFUSED};
 use crate::network::StreamLine;
 use crate::orchestrator::Stream;
@@ -219,34 +219,40 @@ impl World {
     pub(super) fn carry_out(&mut self, agent: usize, effects: Vec<(ExecutionId, Effect)>) {
         let Some(process) = self.agents[agent].process.as_ref().map(|p| p.number) else { return };
         for (id, effect) in effects {
-            let (step, delay) = match effect {
+            let (completion, delay) = match effect {
                 Effect::Report(_) | Effect::Cancel => continue,
-                Effect::Prepare => (Step::Prepare, self.random.millis(1..800)),
-                Effect::Start => (Step::Start, self.random.millis(1..100)),
-                Effect::Stop => (Step::Stop, self.random.millis(1..20)),
-                Effect::Collect { .. } => (Step::Collect, self.random.millis(1..3_000)),
-                Effect::Discard => (Step::Discard, self.random.millis(1..100)),
+                Effect::Prepare => (Completion::Prepare, self.random.millis(1..800)),
+                Effect::Start => (Completion::Start, self.random.millis(1..100)),
+                Effect::Stop => (Completion::Stop, self.random.millis(1..20)),
+                Effect::Collect { .. } => (Completion::Collect, self.random.millis(1..3_000)),
+                Effect::Discard => (Completion::Discard, self.random.millis(1..100)),
                 Effect::Watch { deadline } => {
                     if let Some(deadline) = deadline {
-                        let step = Step::Deadline;
+                        let completion = Completion::Deadline;
                         let delay = deadline.since(self.now);
-                        self.at(delay, SimEvent::Step { agent, process, id, step });
+                        self.at(delay, SimEvent::Complete { agent, process, id, completion });
                     }
                     if let Some(running) = &mut self.agents[agent].process {
                         running.watched.insert(id);
                     }
-                    (Step::Exit, Duration::from_millis(1))
+                    (Completion::Exit, Duration::from_millis(1))
                 }
             };
-            self.at(delay, SimEvent::Step { agent, process, id, step });
+            self.at(delay, SimEvent::Complete { agent, process, id, completion });
         }
     }
 
-    pub(super) fn step(&mut self, agent: usize, process: u64, id: ExecutionId, step: Step) {
+    pub(super) fn complete(
+        &mut self,
+        agent: usize,
+        process: u64,
+        id: ExecutionId,
+        completion: Completion,
+    ) {
         let alive = match self.readiness(agent, process) {
             Readiness::Ready => true,
             Readiness::After(_) => {
-                return self.postpone(agent, SimEvent::Step { agent, process, id, step });
+                return self.postpone(agent, SimEvent::Complete { agent, process, id, completion });
             }
             Readiness::Ended => false,
         };
@@ -254,7 +260,7 @@ impl World {
         if self.agents[agent].gone || (!alive && self.random.chance(500)) {
             return;
         }
-        if let Some(event) = self.docker_does(agent, process, id, step)
+        if let Some(event) = self.docker_does(agent, process, id, completion)
             && alive
         {
             self.agent_takes(agent, Input::Event(id, event));
@@ -298,20 +304,23 @@ impl World {
         agent: usize,
         process: u64,
         id: ExecutionId,
-        step: Step,
+        completion: Completion,
     ) -> Option<Event> {
         let fails = self.random.chance(self.faults.docker_failure);
         let now = self.now;
         let machine = &mut self.agents[agent];
-        match step {
-            Step::Prepare => Some(self.prepares(agent, id, fails)),
-            Step::Start if fails && machine.is_overtaken(id) => Some(Event::StartGivenUp),
+        match completion {
+            Completion::Prepare => Some(self.prepares(agent, id, fails)),
+            Completion::Start if fails && machine.is_overtaken(id) => Some(Event::StartGivenUp),
             // A failed start or stop is retried.
-            Step::Start | Step::Stop if fails => {
-                self.at(Duration::from_secs(1), SimEvent::Step { agent, process, id, step });
+            Completion::Start | Completion::Stop if fails => {
+                self.at(
+                    Duration::from_secs(1),
+                    SimEvent::Complete { agent, process, id, completion },
+                );
                 None
             }
-            Step::Start => {
+            Completion::Start => {
                 let name = machine.work(id).map_or("", |work| &work.job_name);
                 let (length, code) = workload::process_run(&mut self.random, name);
                 let started = self.agents[agent].docker.start(id, now + length, code);
@@ -321,13 +330,13 @@ impl World {
                     false => Event::Failed(Failure::node("the container is gone".to_owned())),
                 })
             }
-            Step::Stop => {
+            Completion::Stop => {
                 let grace = self.random.millis(0..3_000);
                 self.agents[agent].docker.stop(id, now + grace);
                 self.at(grace, SimEvent::ContainersEnd { agent });
                 None
             }
-            Step::Exit => {
+            Completion::Exit => {
                 let watched = machine.process.as_ref().is_some_and(|p| p.watched.contains(&id));
                 match machine.docker.containers.get(&id) {
                     _ if !watched => None,
@@ -337,15 +346,15 @@ impl World {
                     None => Some(Event::Failed(Failure::node("the container is gone".to_owned()))),
                 }
             }
-            Step::Deadline => Some(Event::TimedOut),
-            Step::Collect if fails && machine.work(id).is_some_and(publishes) => {
+            Completion::Deadline => Some(Event::TimedOut),
+            Completion::Collect if fails && machine.work(id).is_some_and(publishes) => {
                 self.summary.unpublished += 1;
-                let refused = Failure::of(FailureCause::Publish, REFUSED);
+                let refused = Failure::new(FailureCause::Publish, REFUSED);
                 let publishing = Publishing::Failed(refused);
                 Some(Event::Collected(Box::new(Collected { publishing, ..Collected::default() })))
             }
-            Step::Collect => Some(Event::Collected(Box::default())),
-            Step::Discard => {
+            Completion::Collect => Some(Event::Collected(Box::default())),
+            Completion::Discard => {
                 if !fails {
                     machine.docker.containers.remove(&id);
                 }
@@ -360,7 +369,7 @@ impl World {
         let Some(process) = self.agents[agent].process.as_ref().map(|p| p.number) else { return };
         for (id, _) in ended {
             let delay = self.random.millis(1..50);
-            self.at(delay, SimEvent::Step { agent, process, id, step: Step::Exit });
+            self.at(delay, SimEvent::Complete { agent, process, id, completion: Completion::Exit });
         }
     }
 

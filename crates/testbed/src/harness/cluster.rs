@@ -122,7 +122,7 @@ impl ClusterSpec {
 
 impl Cluster {
     /// A cluster of `agents` agents with default configuration.
-    pub async fn of(agents: usize) -> Option<Self> {
+    pub async fn with_agents(agents: usize) -> Option<Self> {
         let mut spec = ClusterSpec::new();
         for _ in 0..agents {
             spec = spec.agent(AgentSpec::new());

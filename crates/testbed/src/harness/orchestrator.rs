@@ -52,7 +52,7 @@ impl OrchestratorProcess {
 
     /// Whether the machine let it stand still for so long that it counts no silence of that time:
     /// nothing is said of how soon it moves work then.
-    pub fn was_deaf(&self) -> bool {
+    pub fn missed_heartbeats(&self) -> bool {
         self.log().contains("no heartbeat could be received")
     }
 }

@@ -22,7 +22,7 @@ const MAX_FILES_OF_A_TYPE: usize = 3;
 type Module = Vec<String>;
 
 /// What each file knows.
-type Known = BTreeMap<Module, BTreeSet<Module>>;
+type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
 /// Every module of a crate with its source, but for those that only tests have.
 fn modules(sources: &Path) -> BTreeMap<Module, String> {
@@ -110,7 +110,7 @@ fn resolve(modules: &BTreeMap<Module, String>, from: &Module, path: &str) -> Opt
     (at != *from).then_some(at)
 }
 
-fn known_in(modules: &BTreeMap<Module, String>) -> Known {
+fn known_in(modules: &BTreeMap<Module, String>) -> Imports {
     let import = Regex::new(r"\buse ([^;]+);").expect("a pattern");
     let path = Regex::new(r"\b[a-z_]\w*(?:::\w+)+").expect("a pattern");
     let known_by = |module: &Module, code: &str| {
@@ -123,7 +123,7 @@ fn known_in(modules: &BTreeMap<Module, String>) -> Known {
 }
 
 /// All that can be reached from a module.
-fn reach(known: &Known, from: &Module) -> BTreeSet<Module> {
+fn reach(known: &Imports, from: &Module) -> BTreeSet<Module> {
     let mut reached = BTreeSet::new();
     let mut waiting: Vec<_> = known[from].iter().collect();
     while let Some(next) = waiting.pop() {
@@ -145,7 +145,7 @@ fn share_a_folder(circle: &[&Module]) -> bool {
 }
 
 /// Circles that are too large, or leave their folder; each as its files.
-fn circles(known: &Known) -> BTreeSet<Vec<String>> {
+fn circles(known: &Imports) -> BTreeSet<Vec<String>> {
     let reached: BTreeMap<_, _> =
         known.keys().map(|module| (module, reach(known, module))).collect();
     let mut broken = BTreeSet::new();

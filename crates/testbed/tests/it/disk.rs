@@ -32,7 +32,7 @@ async fn run_failing(cluster: &Cluster, job: &Value) -> Execution {
 
 #[tokio::test]
 async fn a_task_that_exceeds_its_disk_limit_is_ended_while_it_runs() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let job = with_disk(batch(&cluster.image, &["fill", "/big", "25", "600"]), "10MB");
     let output = run_failing(&cluster, &job).await.run_output;
     let message = "what the task wrote (below '/', its inputs apart) has 25 MB, more than the 10 MB \
@@ -60,7 +60,7 @@ fn docker(arguments: &[&str]) -> String {
 
 #[tokio::test]
 async fn what_a_task_writes_to_a_volume_of_its_image_counts_and_is_removed() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let volumes =
         || docker(&["volume", "ls", "--quiet", "--filter", "label=com.docker.volume.anonymous"]);
     let before = volumes();

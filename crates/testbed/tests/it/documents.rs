@@ -1,8 +1,11 @@
-//! What the pages name exists: tests, files, links, and lines of the log.
+//! What the pages name exists: tests, files, links, and lines of the log. Together they stay short.
 
 use std::fs;
 
 use crate::tidy::{assert_none, files, root};
+
+/// Words of README.md and the pages below docs/, the decisions included.
+const MAX_WORDS: usize = 45_000;
 
 /// The first cells of all tables of a page whose header begins with this word.
 fn first_cells<'a>(page: &'a str, header: &str) -> Vec<&'a str> {
@@ -125,4 +128,15 @@ fn the_book_has_every_page() {
         .filter(|page| !summary.contains(&format!("({page})")))
         .collect();
     assert_none("docs/SUMMARY.md lists every page", &missing);
+}
+
+#[test]
+fn the_documents_are_short() {
+    let root = root();
+    let mut pages = files(&root.join("docs"), "md");
+    pages.extend(files(&root, "md").into_iter().filter(|page| page.path == "README.md"));
+    let words = |text: &str| text.split_whitespace().count();
+    let total: usize = pages.iter().map(|page| words(&page.text)).sum();
+    assert!(total > MAX_WORDS / 10, "the pages have moved; this test has to follow");
+    assert!(total < MAX_WORDS, "{total} words: cut as many as you add");
 }

@@ -12,7 +12,7 @@ fn variables(stdout: &str) -> BTreeMap<&str, &str> {
 
 #[tokio::test]
 async fn a_task_has_its_own_variables_those_of_the_engine_and_those_of_the_service() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["env"]);
     job["Name"] = json!("surroundings");
     job["Tasks"][0]["Env"] = json!({ "ONLY_TASK": "t", "BOTH": "task", "EMPTY": "" });
@@ -43,7 +43,7 @@ async fn a_task_has_its_own_variables_those_of_the_engine_and_those_of_the_servi
 
 #[tokio::test]
 async fn a_task_sets_its_entrypoint_and_working_directory() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &[]);
     job["Tasks"][0]["Engine"]["Params"]["Entrypoint"] = json!(["/task", "pwd"]);
     job["Tasks"][0]["Engine"]["Params"]["WorkingDirectory"] = json!("/somewhere/else");
@@ -53,7 +53,7 @@ async fn a_task_sets_its_entrypoint_and_working_directory() {
 
 #[tokio::test]
 async fn a_task_without_network_has_only_loopback() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let without = cluster.submit(&batch(&cluster.image, &["net"])).await;
     let mut job = batch(&cluster.image, &["net"]);
     job["Tasks"][0]["Network"] = json!({ "Type": "Full" });
@@ -67,7 +67,7 @@ async fn a_task_without_network_has_only_loopback() {
 
 #[tokio::test]
 async fn a_task_has_the_capabilities_that_its_namespace_permits_and_gains_no_others() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let permissions = Permissions { capabilities: Some(false), ..Permissions::default() };
     let body = PutNamespace { permissions, ..PutNamespace::default() };
     cluster.client().put_namespace("careful", &body).await.expect("a namespace");
@@ -90,7 +90,7 @@ async fn a_task_has_the_capabilities_that_its_namespace_permits_and_gains_no_oth
 
 #[tokio::test]
 async fn every_execution_of_an_ops_job_has_the_same_count() {
-    let Some(cluster) = Cluster::of(3).await else { return };
+    let Some(cluster) = Cluster::with_agents(3).await else { return };
     let executions = cluster.run(&ops(&cluster.image, &["env"])).await;
     let of_each = |name: &str| {
         let outputs = executions.iter().map(|one| variables(&one.run_output.stdout));

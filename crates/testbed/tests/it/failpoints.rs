@@ -78,7 +78,7 @@ async fn assignment_ledger_and_report() {
 #[tokio::test]
 #[ignore = "long"]
 async fn docker_create_start_and_wait() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let failpoints = [
         agent("docker.create", ALL),
         agent("docker.created", AFTER),
@@ -95,7 +95,7 @@ async fn docker_create_start_and_wait() {
 #[tokio::test]
 #[ignore = "long"]
 async fn docker_collect_and_remove() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let failpoints = [
         agent("collect.before", ALL),
         agent("collect.after", AFTER),
@@ -109,7 +109,7 @@ async fn docker_collect_and_remove() {
 
 #[tokio::test]
 async fn docker_stop() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let failpoints = [agent("docker.stop", ALL), agent("docker.stopped", AFTER)];
     let job = batch(&cluster.image, &["sleep", "600"]);
     run_matrix(&mut cluster, &failpoints, &job, Expectation::Stopped).await;

@@ -13,7 +13,7 @@ fn inline(url: &str, target: &str) -> Value {
 
 #[tokio::test]
 async fn an_inline_text_is_a_file_at_its_target() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["cat", "/inputs/words.txt"]);
     job["Tasks"][0]["InputSources"] = inline(&DataUrl::text("grüße\nzwei\n"), "/inputs/words.txt");
     assert_eq!(cluster.run_one(&job).await.run_output.stdout, "grüße\nzwei\n");
@@ -21,7 +21,7 @@ async fn an_inline_text_is_a_file_at_its_target() {
 
 #[tokio::test]
 async fn an_inline_archive_is_a_directory_at_its_target() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["wc", "/inputs"]);
     let url = DataUrl::archive(&[("one.txt", "a b c\n"), ("deep/two.txt", "d\ne f\n")]);
     job["Tasks"][0]["InputSources"] = inline(&url, "/inputs");
@@ -31,7 +31,7 @@ async fn an_inline_archive_is_a_directory_at_its_target() {
 
 #[tokio::test]
 async fn the_executions_of_a_job_share_one_input() {
-    let Some(cluster) = Cluster::of(2).await else { return };
+    let Some(cluster) = Cluster::with_agents(2).await else { return };
     let mut job = batch(&cluster.image, &["wc", "--share", "/inputs/text"]);
     job["Count"] = json!(3);
     let text: String = (0..31).map(|number| format!("word {number}\n")).collect();
@@ -48,7 +48,7 @@ async fn the_executions_of_a_job_share_one_input() {
 
 #[tokio::test]
 async fn inputs_are_read_only_and_result_paths_are_writable() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["write", "/inputs/text", "mine"]);
     job["Tasks"][0]["InputSources"] = inline(&DataUrl::text("yours"), "/inputs/text");
     let refused = cluster.submit(&job).await;
@@ -66,7 +66,7 @@ async fn inputs_are_read_only_and_result_paths_are_writable() {
 /// The Engine makes `/etc` in every image, with its own files.
 #[tokio::test]
 async fn a_file_whose_target_is_a_directory_of_the_image_is_in_it_under_its_name() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let job = |target: &str| {
         let mut job = batch(&cluster.image, &["cat", "/etc/words.txt", "/etc/hostname"]);
         job["Tasks"][0]["InputSources"] = inline(&DataUrl::text("one\n"), target);
@@ -96,7 +96,7 @@ async fn a_file_whose_target_is_a_directory_of_the_image_is_in_it_under_its_name
 
 #[tokio::test]
 async fn files_share_a_directory_under_different_names() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let file = |text: &str, alias: &str| {
         let mut inputs = inline(&DataUrl::text(text), "/in/");
         inputs[0]["Alias"] = json!(alias);

@@ -10,7 +10,7 @@ use testbed::harness::{Cluster, ClusterSpec, batch};
 
 #[tokio::test]
 async fn every_operation_on_a_job_accepts_its_short_id() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     let client = cluster.client();
     let short = id.short();
@@ -95,7 +95,7 @@ async fn jobs_are_found_by_namespace_and_labels() {
 
 #[tokio::test]
 async fn a_dry_run_returns_the_chosen_nodes_and_stores_nothing() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let job = json!({ "Job": batch(&cluster.image, &["echo"]) }).to_string();
     let response = cluster.client().dry_run_job_raw(job.into()).await.unwrap();
     assert_eq!(response.job.spec.namespace, "default");

@@ -14,7 +14,7 @@ const LIFETIME: &str = "6";
 
 const VALUE: &str = "hunter2";
 
-fn of(keys: &[Key], purpose: KeyPurpose) -> Vec<&Key> {
+fn with_purpose(keys: &[Key], purpose: KeyPurpose) -> Vec<&Key> {
     keys.iter().filter(|key| key.purpose == purpose).collect()
 }
 
@@ -41,8 +41,10 @@ async fn nodes_and_clients_work_on_while_the_ca_is_replaced_under_load() {
         .await;
     let early = CreateNodeToken { uses: 2, ..CreateNodeToken::default() };
     let early = cluster.client().create_node_token(&early).await.expect("a token").secret;
-    let former =
-        of(&cluster.client().list_keys().await.expect("keys"), KeyPurpose::Ca)[0].id.clone();
+    let former = with_purpose(&cluster.client().list_keys().await.expect("keys"), KeyPurpose::Ca)
+        [0]
+    .id
+    .clone();
     cluster.client().rotate_key(KeyPurpose::Ca).await.expect("it is replaced");
 
     // A node that joins now knows the former CA from its token, and a client from its file.
@@ -54,12 +56,12 @@ async fn nodes_and_clients_work_on_while_the_ca_is_replaced_under_load() {
         let created = informed.create_job_raw(body.into(), None).await.expect("it is accepted");
         jobs.push(created.job_id);
         let keys = informed.list_keys().await.expect("keys");
-        left = of(&keys, KeyPurpose::Ca).len();
+        left = with_purpose(&keys, KeyPurpose::Ca).len();
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert!(jobs.len() > 10, "there was some load: {}", jobs.len());
     let keys = informed.list_keys().await.expect("keys");
-    let [key] = of(&keys, KeyPurpose::Ca)[..] else { panic!("{keys:?}") };
+    let [key] = with_purpose(&keys, KeyPurpose::Ca)[..] else { panic!("{keys:?}") };
     assert!(key.id != former && key.state == KeyState::Active, "{key:?}");
     for id in jobs {
         eventually("each job ends", async || {
@@ -86,7 +88,7 @@ async fn nodes_and_clients_work_on_while_the_ca_is_replaced_under_load() {
 
 #[tokio::test]
 async fn secrets_reach_their_tasks_wherever_a_rotation_is_cut_off() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let body = PutSecret::of_bytes(VALUE.as_bytes());
     cluster.client().put_secret(None, "db", &body).await.expect("the secret is set");
     let mut job = batch(&cluster.image, &["cat", "/run/secrets/db"]);
@@ -108,7 +110,7 @@ async fn secrets_reach_their_tasks_wherever_a_rotation_is_cut_off() {
         cluster.client().rotate_key(purpose).await.expect("it is replaced");
         eventually("one key is left, and it is another", async || {
             let keys = cluster.client().list_keys().await.map_err(|error| error.to_string())?;
-            match (&of(&keys, purpose)[..], &of(&before, purpose)[..]) {
+            match (&with_purpose(&keys, purpose)[..], &with_purpose(&before, purpose)[..]) {
                 ([now], [then, ..]) if now.id != then.id => Ok(()),
                 (now, _) => Err(format!("{now:?}")),
             }

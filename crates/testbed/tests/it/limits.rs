@@ -9,7 +9,7 @@ use testbed::harness::{Cluster, TIMEOUT, batch};
 
 #[tokio::test]
 async fn a_task_that_exceeds_its_memory_is_killed_with_the_reason() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["memory", "256"]);
     job["Tasks"][0]["ResourcesConfig"] = json!({ "Memory": "64MB" });
     let id = cluster.submit(&job).await;
@@ -26,7 +26,7 @@ async fn a_task_that_exceeds_its_memory_is_killed_with_the_reason() {
 
 #[tokio::test]
 async fn the_control_group_of_a_task_has_the_requested_limits() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["limits"]);
     job["Tasks"][0]["ResourcesConfig"] = json!({ "CPU": "250m", "Memory": "100MB" });
     let execution = cluster.run_one(&job).await;
@@ -48,7 +48,7 @@ async fn the_control_group_of_a_task_has_the_requested_limits() {
 
 #[tokio::test]
 async fn a_task_without_requests_gets_the_nodes_defaults() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let execution = cluster.run_one(&batch(&cluster.image, &["limits"])).await;
     let allocated = &execution.allocated_resources.tasks["main"];
     assert_eq!((allocated.cpu, allocated.memory), (0.5, 512_000_000));
@@ -57,7 +57,7 @@ async fn a_task_without_requests_gets_the_nodes_defaults() {
 
 #[tokio::test]
 async fn a_task_that_exceeds_its_timeout_is_ended_and_fails_the_job() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["sleep", "600"]);
     job["Tasks"][0]["Timeouts"] = json!({ "ExecutionTimeout": 1 });
     let begin = Instant::now();

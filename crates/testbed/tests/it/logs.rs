@@ -22,7 +22,7 @@ fn follow() -> JobLogsQuery {
     JobLogsQuery { follow: true, ..all() }
 }
 
-fn of(id: impl ToString) -> JobLogsQuery {
+fn only(id: impl ToString) -> JobLogsQuery {
     JobLogsQuery { execution_id: Some(id.to_string()), ..all() }
 }
 
@@ -51,7 +51,7 @@ fn of_source(lines: &[LogLine], source: LogSource) -> Vec<String> {
 
 #[tokio::test]
 async fn a_task_is_followed_while_it_runs_and_to_its_end() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["lines", "40", "both", "100"])).await;
     // The request precedes the first output.
     let mut stream = cluster.client().job_logs(job, &follow()).await.unwrap();
@@ -119,11 +119,11 @@ async fn executions_are_followed_across_nodes_including_later_ones() {
 
     // A single execution has no prefix; the id may be short.
     let one = executions[3].id;
-    let plain = self::text(&cluster, job, &of(one.short())).await;
+    let plain = self::text(&cluster, job, &only(one.short())).await;
     assert_eq!(plain, (numbered(200).join("\n") + "\n").into_bytes());
     // An execution of another job is not found.
     let other = cluster.submit(&batch(&cluster.image, &["echo"])).await;
-    let refusal = cluster.client().job_logs(other, &of(one)).await.err().unwrap();
+    let refusal = cluster.client().job_logs(other, &only(one)).await.err().unwrap();
     assert_eq!(refusal.code(), Some(Code::ExecutionNotFound));
 }
 
@@ -131,7 +131,7 @@ async fn executions_are_followed_across_nodes_including_later_ones() {
 async fn three_slow_and_three_fast_readers_of_one_busy_task_lose_nothing() {
     const LINES: usize = 2000;
     const WIDTH: usize = 800;
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let count = LINES.to_string();
     // Long lines, so that no buffer can hold the whole output.
     let job = cluster.submit(&batch(&cluster.image, &["wide", &count, &WIDTH.to_string()])).await;
@@ -169,7 +169,7 @@ async fn three_slow_and_three_fast_readers_of_one_busy_task_lose_nothing() {
 
 #[tokio::test]
 async fn a_stalled_reader_blocks_neither_the_task_nor_the_node() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["wide", "5000", "800"])).await;
     let mut stuck = cluster.client().job_logs(job, &follow()).await.unwrap();
     next(&mut stuck).await;
@@ -188,7 +188,7 @@ async fn a_stalled_reader_blocks_neither_the_task_nor_the_node() {
 
 #[tokio::test]
 async fn a_reader_can_select_a_stream_and_the_last_lines() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["lines", "100", "both"])).await;
     cluster.wait_for_job(job, JobStateType::Completed).await;
     let query = JobLogsQuery { stream: Some(LogStream::Stderr), tail: Some(3), ..all() };
@@ -220,7 +220,7 @@ async fn a_reader_can_select_a_stream_and_the_last_lines() {
 
 #[tokio::test]
 async fn binary_output_is_returned_unchanged() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["binary"])).await;
     cluster.wait_for_job(job, JobStateType::Completed).await;
     let every_byte: Vec<u8> = (0..=255).collect();
@@ -246,7 +246,7 @@ async fn binary_output_is_returned_unchanged() {
 
 #[tokio::test]
 async fn the_output_of_a_lost_node_comes_from_the_record() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let short = cluster.submit(&batch(&cluster.image, &["echo", "short"])).await;
     let long = cluster.submit(&batch(&cluster.image, &["lines", "1000"])).await;
     cluster.wait_for_job(short, JobStateType::Completed).await;
@@ -274,7 +274,7 @@ async fn the_output_of_a_lost_node_comes_from_the_record() {
 
 #[tokio::test]
 async fn the_reason_of_a_failure_outlives_its_node() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     // Prints a megabyte, which counts as four by its many lines, and fails for the limit of its disk.
     let mut job = batch(&cluster.image, &["lines", "100000"]);
     job["Tasks"][0]["ResourcesConfig"] = json!({ "Disk": "4MB" });
@@ -300,7 +300,7 @@ async fn the_reason_of_a_failure_outlives_its_node() {
 
 #[tokio::test]
 async fn a_reader_survives_a_restart_of_the_agent() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["lines", "300", "both", "20"])).await;
     let mut stream = cluster.client().job_logs(job, &follow()).await.unwrap();
     let mut lines = Vec::new();
@@ -321,7 +321,7 @@ async fn a_reader_survives_a_restart_of_the_agent() {
 /// Each line once, whatever breaks in between.
 #[tokio::test]
 async fn jobctl_follows_over_restarts_of_the_orchestrator() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["lines", "400", "both", "20"])).await;
     cluster.wait_for_execution(job, ComputeState::BidAccepted).await;
     let program = tokio::task::spawn_blocking(|| programs::binary("jobctl")).await.unwrap();

@@ -40,7 +40,7 @@ async fn the_nodes_are_the_orchestrator_and_its_agents() {
 
 #[tokio::test]
 async fn running_executions_reduce_the_available_capacity() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     let node_id = cluster.agents[0].node_id();
@@ -57,7 +57,7 @@ async fn running_executions_reduce_the_available_capacity() {
 
 #[tokio::test]
 async fn an_agent_shows_its_executions_and_their_output() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["lines", "3"])).await;
     cluster.wait_for_job(id, api_types::job::JobStateType::Completed).await;
     let execution = cluster.execution(id).await;
@@ -115,8 +115,8 @@ async fn a_daemon_runs_again_on_a_node_that_was_forgotten_and_joins_under_its_id
 }
 
 #[tokio::test]
-async fn a_rejected_node_stops_its_tasks_although_its_agent_was_restarted_meanwhile() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+async fn a_rejected_node_stops_its_tasks_although_its_agent_was_restarted() {
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     let node_id = cluster.agents[0].node_id();

@@ -50,7 +50,7 @@ async fn a_job_that_fits_no_node_waits_with_the_reason_until_a_larger_node_joins
 
 #[tokio::test]
 async fn equal_nodes_are_filled_evenly() {
-    let Some(cluster) = Cluster::of(2).await else { return };
+    let Some(cluster) = Cluster::with_agents(2).await else { return };
     let mut job = batch(&cluster.image, &["echo"]);
     job["Count"] = json!(4);
     let executions = cluster.run(&job).await;

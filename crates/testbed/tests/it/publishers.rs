@@ -62,7 +62,7 @@ async fn download(execution: &Execution) -> Vec<u8> {
 
 #[tokio::test]
 async fn noop_publishes_nothing() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let execution = cluster.run_one(&job_with_results(&cluster, &json!({ "Type": "noop" }))).await;
     assert!(execution.published_result.params.is_empty(), "{execution:?}");
     let results =
@@ -72,7 +72,7 @@ async fn noop_publishes_nothing() {
 
 #[tokio::test]
 async fn local_serves_the_archive_even_of_failed_tasks() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let local = json!({ "Type": "local" });
     let execution = cluster.run_one(&job_with_results(&cluster, &local)).await;
     assert_complete(&download(&execution).await);

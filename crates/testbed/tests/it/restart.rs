@@ -69,7 +69,7 @@ async fn an_agent_without_orchestrator_is_ready_for_a_lease_and_no_longer() {
 
 #[tokio::test]
 async fn an_execution_that_ends_while_the_orchestrator_is_down_is_reported_later() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["await"])).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     cluster.orchestrator.kill();
@@ -110,7 +110,7 @@ async fn an_idempotency_key_is_remembered_across_a_restart() {
 
 #[tokio::test]
 async fn both_daemons_end_cleanly_on_sigterm_with_work_under_way() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     let status = cluster.orchestrator.terminate().await;

@@ -20,7 +20,7 @@ pub(crate) fn transitions(events: &[HistoryEvent]) -> Vec<(u8, u8)> {
 
 #[tokio::test]
 async fn a_successful_run_has_exactly_the_six_transitions_of_the_specification() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["echo", "hello", "world"])).await;
     cluster.wait_for_job(id, JobStateType::Completed).await;
 
@@ -53,7 +53,7 @@ async fn a_successful_run_has_exactly_the_six_transitions_of_the_specification()
 
 #[tokio::test]
 async fn the_history_of_a_job_leads_from_pending_to_completed() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["echo", "x"])).await;
     let job = cluster.wait_for_job(id, JobStateType::Completed).await;
 
@@ -87,7 +87,7 @@ async fn the_history_of_a_job_leads_from_pending_to_completed() {
 
 #[tokio::test]
 async fn output_is_stored_up_to_its_limit_and_flagged_beyond_it() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let exact = cluster.submit(&batch(&cluster.image, &["bytes", "2048"])).await;
     let more = cluster.submit(&batch(&cluster.image, &["bytes", "2049", "stderr"])).await;
     let much = cluster.submit(&batch(&cluster.image, &["lines", "20000", "both"])).await;
@@ -115,7 +115,7 @@ async fn output_is_stored_up_to_its_limit_and_flagged_beyond_it() {
 
 #[tokio::test]
 async fn a_non_zero_exit_code_fails_the_job_and_keeps_the_output() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["exit", "7", "so", "far"])).await;
     let job = cluster.wait_for_job(id, JobStateType::Failed).await;
     assert!(!job.state.message.is_empty());
@@ -131,7 +131,7 @@ async fn a_non_zero_exit_code_fails_the_job_and_keeps_the_output() {
 
 #[tokio::test]
 async fn a_batch_job_runs_count_times() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["env"]);
     job["Count"] = json!(3);
     let mut executions = cluster.run(&job).await;
@@ -146,7 +146,7 @@ async fn a_batch_job_runs_count_times() {
 
 #[tokio::test]
 async fn one_failed_execution_fails_the_batch_and_the_others_end_too() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["wc", "--share", "/nowhere"]);
     job["Count"] = json!(2);
     let id = cluster.submit(&job).await;
@@ -163,7 +163,7 @@ async fn one_failed_execution_fails_the_batch_and_the_others_end_too() {
 
 #[tokio::test]
 async fn the_exit_code_is_minus_one_until_a_process_has_ended() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let running = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     let execution = cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
     assert_eq!(execution.run_output.exit_code, -1, "it runs");

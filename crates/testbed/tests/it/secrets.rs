@@ -75,7 +75,7 @@ async fn received(cluster: &Cluster, job: JobId) -> String {
 
 #[tokio::test]
 async fn a_task_finds_its_secrets_in_files_and_variables() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     put(&cluster, "db", VALUE).await;
     put(&cluster, "key", "of the task").await;
     let places = json!([
@@ -154,7 +154,7 @@ async fn a_job_waits_for_a_secret_that_does_not_exist() {
 
 #[tokio::test]
 async fn an_agent_that_is_killed_before_the_start_asks_again() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     put(&cluster, "db", "first").await;
     cluster.agents[0].failpoints().arm("docker.create", "crash").await;
     let job = batch(&cluster.image, &["cat", "/run/secrets/db"]);

@@ -12,7 +12,7 @@ const GRACE: &str = "COMPUTE_AGENT_STOP_GRACE_SECONDS";
 /// Whether the engine has started it or not: the agent never hears of it.
 #[tokio::test]
 async fn a_start_that_the_engine_does_not_answer_can_be_stopped() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let failpoints = cluster.agents[0].failpoints();
     failpoints.arm_always("docker.started", ERROR).await;
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
@@ -28,7 +28,7 @@ async fn a_start_that_the_engine_does_not_answer_can_be_stopped() {
 
 #[tokio::test]
 async fn a_stopped_job_ends_its_process_with_sigterm_and_records_the_reason() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
 
@@ -59,7 +59,7 @@ async fn a_task_that_ignores_sigterm_is_killed_after_the_grace_period() {
 
 #[tokio::test]
 async fn a_repeated_stop_is_harmless_and_a_stop_of_an_ended_job_is_refused() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     cluster.client().stop_job(id, "").await.unwrap();
     let again = cluster.client().stop_job(id, "").await.unwrap();
@@ -93,7 +93,7 @@ async fn a_queued_job_can_be_stopped_and_is_never_started() {
 
 #[tokio::test]
 async fn a_stop_right_after_the_submission_leaves_nothing_behind() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut ids = Vec::new();
     for _ in 0..4 {
         let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;

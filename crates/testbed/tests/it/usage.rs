@@ -45,7 +45,7 @@ async fn live(cluster: &Cluster, job: JobId, wanted: impl Fn(&Execution) -> bool
 
 #[tokio::test]
 async fn a_running_execution_shows_what_it_uses_and_an_ended_one_what_it_used() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let job = cluster.submit(&burning(&cluster.image, "48", "10")).await;
     let about = |bytes: u64| (43 * MIB..=54 * MIB).contains(&bytes);
     let running = live(&cluster, job, |found| {
@@ -72,7 +72,7 @@ async fn a_running_execution_shows_what_it_uses_and_an_ended_one_what_it_used() 
 
 #[tokio::test]
 async fn the_executions_that_use_most_come_first() {
-    let Some(cluster) = Cluster::of(2).await else { return };
+    let Some(cluster) = Cluster::with_agents(2).await else { return };
     let mut busy = batch(&cluster.image, &["burn", "60"]);
     busy["Name"] = json!("busy");
     busy["Tasks"][0]["ResourcesConfig"] = json!({ "CPU": "500m", "Memory": "64MB" });
@@ -130,7 +130,7 @@ fn core_seconds(curve: &UsageCurve) -> f64 {
 /// A loaded machine gives it less than it asks for, so the curve is compared with the counter.
 #[tokio::test]
 async fn the_curve_of_an_execution_outlives_both_daemons_and_its_node() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let job = cluster.submit(&with_resources(batch(&cluster.image, &["work", "48", "30"]))).await;
     let id = cluster.execution(job).await.id;
     live(&cluster, job, |found| found.usage.is_some_and(|usage| usage.cpu_seconds > 1.0)).await;
@@ -174,7 +174,7 @@ async fn the_curve_of_an_execution_outlives_both_daemons_and_its_node() {
 
 #[tokio::test]
 async fn a_node_draws_what_its_executions_use_and_hold() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let job = cluster.submit(&burning(&cluster.image, "48", "60")).await;
     let node = cluster.execution(job).await.node_id;
     let is_drawn = async || {

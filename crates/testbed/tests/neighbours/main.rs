@@ -55,7 +55,7 @@ struct Times {
 }
 
 /// What the good namespace has published.
-struct Kept {
+struct Publication {
     path: String,
     archive: Vec<u8>,
 }
@@ -92,7 +92,7 @@ fn small(image: &str, line: &str) -> Value {
 }
 
 /// One round of what the good namespace does; returns the time of its job.
-async fn as_ever(good: &Tenant, image: &str, kept: &Kept, number: usize) -> Took {
+async fn as_ever(good: &Tenant, image: &str, kept: &Publication, number: usize) -> Took {
     let line = format!("good {number}");
     let (id, execution, took) = good.run(small(image, &line)).await;
     assert_eq!(execution["RunOutput"]["stdout"], format!("{line}\n"), "{execution}");
@@ -190,12 +190,12 @@ async fn two_hostile_namespaces_take_nothing_from_a_good_one() {
     let spec = ClusterSpec::new().protected().agent(agent()).agent(agent());
     let Some(cluster) = spec.start().await else { return };
     let image = cluster.image.clone();
-    let good = Tenant::of(&cluster, "good", 1).await.remove(0);
+    let good = Tenant::create(&cluster, "good", 1).await.remove(0);
     let counts = Arc::new(Counts::default());
     let clients = attacks::clients();
     let mut attackers = Vec::new();
     for namespace in ["bad", "worse"] {
-        let tenants = Tenant::of(&cluster, namespace, TOKENS).await;
+        let tenants = Tenant::create(&cluster, namespace, TOKENS).await;
         attackers.push(Arc::new(Attacker::prepare(&cluster, tenants, &counts).await));
     }
 
@@ -203,7 +203,7 @@ async fn two_hostile_namespaces_take_nothing_from_a_good_one() {
     let (kept_job, kept, _) = good.run(publishing(&image, 1)).await;
     let path = format!("{ORCHESTRATOR}/executions/{}/results", kept["ID"].as_str().expect("an ID"));
     let archive = good.get(&path).await.bytes().await.expect("the archive").to_vec();
-    let kept = Kept { path, archive };
+    let kept = Publication { path, archive };
 
     let mut times = Times::default();
     for _ in 0..ROUNDS {

@@ -43,7 +43,11 @@ pub(crate) fn client(cluster: &Cluster) -> Client {
 
 impl Tenant {
     /// Creates a namespace; returns that many callers, each with a token of its own.
-    pub(crate) async fn of(cluster: &Cluster, namespace: &'static str, count: usize) -> Vec<Self> {
+    pub(crate) async fn create(
+        cluster: &Cluster,
+        namespace: &'static str,
+        count: usize,
+    ) -> Vec<Self> {
         let admin = cluster.client();
         admin.put_namespace(namespace, &PutNamespace::default()).await.expect("a namespace");
         let http = client(cluster);

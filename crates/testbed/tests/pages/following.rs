@@ -21,7 +21,7 @@ async fn numbers(browser: &super::browser::Browser) -> Vec<u64> {
 
 #[tokio::test]
 async fn logs_go_on_after_a_restart_without_a_gap_or_a_repeat() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["lines", "100000", "stdout", "50"])).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     let base_url = cluster.orchestrator.base_url().to_owned();

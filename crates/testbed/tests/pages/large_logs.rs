@@ -68,7 +68,7 @@ const SCROLL_MEANWHILE: &str = "
 
 #[tokio::test]
 async fn rows_of_a_log_do_not_overlap_when_one_scrolls_while_lines_arrive() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let lines = ["lines", "100000", "both", "4"];
     let id = cluster.submit(&batch(&cluster.image, &lines)).await;
     cluster.wait_for_job(id, JobStateType::Running).await;
@@ -88,7 +88,7 @@ async fn rows_of_a_log_do_not_overlap_when_one_scrolls_while_lines_arrive() {
 #[tokio::test]
 #[ignore = "long"]
 async fn the_end_of_a_large_log_comes_soon_and_few_of_its_lines_are_drawn() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let lines = std::env::var(LINES_VARIABLE);
     let is_measured = lines.is_ok();
     let lines = lines.map_or(USUAL_LINES, |text| text.parse().expect("a number of lines"));

@@ -43,7 +43,7 @@ async fn executions_are_in_the_order_of_their_indexes() {
 
 #[tokio::test]
 async fn equal_failures_and_events_share_a_row() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["exit", "3", "no", "such", "index"]);
     job["Name"] = json!("index-rebuild");
     for _ in 0..3 {

@@ -113,7 +113,7 @@ async fn a_node_that_is_full_or_reserved_is_named() {
 
 #[tokio::test]
 async fn a_node_that_backs_off_is_named_with_its_reason() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let agent = &cluster.agents[0];
     agent.failpoints().arm_always("docker.start", ERROR).await;
     for _ in 0..4 {
@@ -170,7 +170,7 @@ async fn a_silent_node_is_named_to_what_waits_and_to_what_ran_there() {
 
 #[tokio::test]
 async fn an_image_that_cannot_be_had_is_named_with_the_next_try() {
-    let Some(cluster) = Cluster::of(1).await else { return };
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(NO_IMAGE, &["echo"]);
     job["Name"] = json!("imageless");
     job["RetryPolicy"] = json!({ "Attempts": 5, "Delay": 300 });

@@ -12,7 +12,7 @@ use super::*;
 use crate::boot::{BootId, Now};
 use crate::execution::{Event, Exit};
 use crate::ledger::Contents;
-use crate::node_state::{Input, Limits, NodeState, Turn};
+use crate::node_state::{Input, Limits, NodeState, Transaction};
 
 /// A node whose processes end from time to time, with everything that outlives them.
 struct Node {
@@ -45,34 +45,34 @@ impl Node {
         self.starts += 1;
         self.under_way.clear();
         self.core = NodeState::restore(&self.ledger, LIMITS);
-        let mut turn = Turn::default();
-        self.core.open(self.now(), &mut turn);
-        self.core.resume(self.now(), &mut turn);
-        self.finish(turn);
+        let mut transaction = Transaction::default();
+        self.core.open(self.now(), &mut transaction);
+        self.core.resume(self.now(), &mut transaction);
+        self.finish(transaction);
     }
 
     fn stop(&mut self) {
         self.core.stop();
-        self.finish(Turn::default());
+        self.finish(Transaction::default());
     }
 
     fn take(&mut self, input: Input) {
-        let mut turn = Turn::default();
-        self.core.take(input, &|_| Ok(()), self.now(), &mut turn);
-        self.finish(turn);
+        let mut transaction = Transaction::default();
+        self.core.take(input, &|_| Ok(()), self.now(), &mut transaction);
+        self.finish(transaction);
     }
 
-    fn finish(&mut self, mut turn: Turn) {
-        self.core.close(self.now().time, false, &mut turn);
-        self.ledger.apply(&turn.batch);
-        self.reports.extend(turn.batch.reports.into_iter().map(|stored| stored.report));
-        self.under_way.extend(turn.effects);
+    fn finish(&mut self, mut transaction: Transaction) {
+        self.core.close(self.now().time, false, &mut transaction);
+        self.ledger.apply(&transaction.batch);
+        self.reports.extend(transaction.batch.reports.into_iter().map(|stored| stored.report));
+        self.under_way.extend(transaction.effects);
     }
 
     fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.seconds += 1;
-            self.finish(Turn::default());
+            self.finish(Transaction::default());
         }
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct FilteringResolver {
 // === impl EgressPolicy ===
 
 impl EgressPolicy {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         if settings.allow_private_addresses { Self::Anywhere } else { Self::PublicOnly }
     }
 

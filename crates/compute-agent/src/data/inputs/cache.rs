@@ -172,10 +172,10 @@ fn owner(entry: &Path) -> String {
 fn evict(entry: &Path) -> io::Result<bool> {
     static EVICTED: AtomicU64 = AtomicU64::new(0);
     let number = EVICTED.fetch_add(1, Ordering::Relaxed);
-    let aside = entry.with_extension(format!("{number}.evicted"));
-    match fs::rename(entry, &aside) {
+    let moved = entry.with_extension(format!("{number}.evicted"));
+    match fs::rename(entry, &moved) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        renamed => renamed.and_then(|()| remove_all(&aside)).map(|()| true),
+        renamed => renamed.and_then(|()| remove_all(&moved)).map(|()| true),
     }
 }
 

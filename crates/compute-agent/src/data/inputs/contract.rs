@@ -84,7 +84,7 @@ impl Node {
     }
 
     pub(super) fn dir(&self, number: u128) -> ExecutionDir {
-        self.data_dir.executions().of(execution_id(number))
+        self.data_dir.executions().for_execution(execution_id(number))
     }
 
     pub(super) async fn refusal(&self, number: u128, input: &InputSource) -> String {

@@ -25,7 +25,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tracing::debug;
 
-use super::cache::handle::{CacheHandle, Found};
+use super::cache::handle::{CacheHandle, CacheLookup};
 use super::inline;
 use super::placement::{InputDestination, MountedInput, Quota};
 use crate::data::retry::AttemptError;
@@ -65,7 +65,7 @@ impl Fetcher {
     /// None where no program is set: then the agent itself fetches, as in tests of the sources.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let program = settings.program.clone()?;
-        Some(Self { program, settings: order::FetchSettings::of(settings) })
+        Some(Self { program, settings: order::FetchSettings::from_settings(settings) })
     }
 
     /// Whether an input needs a process: it comes from elsewhere, or is an archive.
@@ -145,8 +145,8 @@ impl Fetcher {
                     group.signal(Signal::CONT);
                     asked = directory;
                     let answer = match found {
-                        Found::Linked { bytes } => ToFetcher::Linked { bytes },
-                        Found::Missing(missing) => {
+                        CacheLookup::Linked { bytes } => ToFetcher::Linked { bytes },
+                        CacheLookup::Missing(missing) => {
                             filling = Some(missing);
                             ToFetcher::Missing
                         }

@@ -59,7 +59,7 @@ impl Quota {
         Self { limit_bytes, limited_by, taken_bytes, expected_bytes, disk }
     }
 
-    pub(crate) fn of(record: &QuotaRecord) -> Self {
+    pub(crate) fn from_record(record: &QuotaRecord) -> Self {
         let quota = Self::new(record.limit_bytes, record.limited_by, record.disk.clone());
         quota.follow(record.taken_bytes, 0);
         quota

@@ -26,7 +26,7 @@ use super::placement::{InputDestination, MountedInput, Quota};
 use super::source::{Fetch, Source, params};
 use crate::data::archive::why_unusable;
 use crate::data::retry::AttemptError;
-use crate::data::s3::{Bucket, Buckets, Place};
+use crate::data::s3::{Bucket, BucketRef, Buckets};
 use crate::host::tree;
 
 /// Objects of one input; a larger input is refused, before the node's disk suffers.
@@ -66,7 +66,7 @@ impl S3 {
     async fn bring(&self, fetch: Fetch<'_>) -> Result<MountedInput, AttemptError> {
         let of_task = |reason| AttemptError::Permanent(Failure::task(reason));
         let params: S3SourceParams = params(fetch.input).map_err(of_task)?;
-        let bucket = self.buckets.open(place(&params), fetch.credential)?;
+        let bucket = self.buckets.open(bucket_ref(&params), fetch.credential)?;
         match wanted(&params).map_err(of_task)? {
             Wanted::Object { checksum_sha256, version } => {
                 bring_object(&fetch, &bucket, &params.key, version, checksum_sha256).await
@@ -81,7 +81,7 @@ impl S3 {
 impl Source for S3 {
     fn admit(&self, input: &InputSource) -> Result<(), String> {
         let params: S3SourceParams = params(input)?;
-        self.buckets.admit(place(&params))?;
+        self.buckets.admit(bucket_ref(&params))?;
         wanted(&params).map(drop)
     }
 
@@ -90,8 +90,8 @@ impl Source for S3 {
     }
 }
 
-fn place(params: &S3SourceParams) -> Place<'_> {
-    Place::new(&params.bucket, &params.region, &params.endpoint, &params.credentials)
+fn bucket_ref(params: &S3SourceParams) -> BucketRef<'_> {
+    BucketRef::new(&params.bucket, &params.region, &params.endpoint, &params.credentials)
 }
 
 fn wanted(params: &S3SourceParams) -> Result<Wanted, String> {

@@ -97,14 +97,14 @@ impl Cut {
         let skip = match self {
             Self::Passed => 0,
             Self::Bytes(left) => {
-                let left = left.of_mut(chunk.stream);
+                let left = left.offset_mut(chunk.stream);
                 let skip = usize::try_from(*left).unwrap_or(usize::MAX).min(chunk.bytes.len());
                 *left -= skip as u64;
                 skip
             }
             Self::Lines { left, seen, position } => {
                 let skip = seen.count_until(&chunk, *left);
-                *position.of_mut(chunk.stream) += skip as u64;
+                *position.offset_mut(chunk.stream) += skip as u64;
                 skip
             }
         };

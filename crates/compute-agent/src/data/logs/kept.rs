@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, BufReader};
 use crate::host::data_dir::ExecutionDir;
 use crate::runtime::OutputChunk;
 pub(crate) use backwards::Start;
-use backwards::{Files, Place};
+use backwards::{Cursor, Files};
 use record::{RECORD_BYTES, Record, existing, missing};
 pub(crate) use writer::{Last, Stored, Writer};
 
@@ -56,22 +56,22 @@ impl Reader {
             let Some(index) = existing(&dir.output_index())? else { return Ok(None) };
             let (stdout, stderr) = (existing(&dir.stdout())?, existing(&dir.stderr())?);
             let files = Files { index, stdout, stderr, stored };
-            let place = files.find(start, only)?;
-            Self::new(dir, files, &place).map(|reader| Some((reader, place.position)))
+            let cursor = files.find(start, only)?;
+            Self::new(dir, files, &cursor).map(|reader| Some((reader, cursor.position)))
         };
         tokio::task::spawn_blocking(open).await.map_err(io::Error::other)?
     }
 
-    fn new(dir: ExecutionDir, files: Files, place: &Place) -> io::Result<Self> {
+    fn new(dir: ExecutionDir, files: Files, cursor: &Cursor) -> io::Result<Self> {
         let Files { index, stdout, stderr, stored } = files;
         Ok(Self {
             dir,
-            index: reading(index, place.record * RECORD_BYTES as u64)?,
-            stdout: stdout.map(|file| reading(file, place.position.stdout)).transpose()?,
-            stderr: stderr.map(|file| reading(file, place.position.stderr)).transpose()?,
-            rest: place.rest,
-            record: place.record,
-            position: place.position,
+            index: reading(index, cursor.record * RECORD_BYTES as u64)?,
+            stdout: stdout.map(|file| reading(file, cursor.position.stdout)).transpose()?,
+            stderr: stderr.map(|file| reading(file, cursor.position.stderr)).transpose()?,
+            rest: cursor.rest,
+            record: cursor.record,
+            position: cursor.position,
             records: stored.map(|stored| stored.records),
         })
     }
@@ -94,7 +94,7 @@ impl Reader {
         if record.bytes > take {
             self.rest = Some(Record { bytes: record.bytes - take, ..record });
         }
-        let position = self.position.of(record.stream);
+        let position = self.position.offset(record.stream);
         let (file, path) = match record.stream {
             LogStream::Stdout => (&mut self.stdout, self.dir.stdout()),
             LogStream::Stderr => (&mut self.stderr, self.dir.stderr()),
@@ -109,7 +109,7 @@ impl Reader {
         };
         let mut bytes = vec![0; take];
         file.read_exact(&mut bytes).await?;
-        *self.position.of_mut(record.stream) += take as u64;
+        *self.position.offset_mut(record.stream) += take as u64;
         let Record { time, stream, .. } = record;
         Ok(Some(OutputChunk { stream, time, bytes: Bytes::from(bytes) }))
     }

@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 4 << 20;
 
 pub(super) struct LastLines {
     count: u64,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<BufferedChunk>,
     kept_bytes: usize,
     /// Lines that begin in what is kept.
     kept_lines: u64,
@@ -26,7 +26,7 @@ pub(super) struct LastLines {
     is_too_long: bool,
 }
 
-struct Kept {
+struct BufferedChunk {
     chunk: OutputChunk,
     /// Lines that begin in it.
     lines: u64,
@@ -58,14 +58,14 @@ impl LastLines {
         let lines = self.lines.begun - before.begun;
         self.kept_lines += lines;
         self.kept_bytes += bytes(&chunk);
-        self.kept.push_back(Kept { chunk, lines, before });
+        self.kept.push_back(BufferedChunk { chunk, lines, before });
         while let Some(first) = self.kept.front()
             && self.kept_lines - first.lines >= self.count
-            && let Some(Kept { chunk, lines, .. }) = self.kept.pop_front()
+            && let Some(BufferedChunk { chunk, lines, .. }) = self.kept.pop_front()
         {
             self.kept_lines -= lines;
             self.kept_bytes -= bytes(&chunk);
-            *self.position.of_mut(chunk.stream) += chunk.bytes.len() as u64;
+            *self.position.offset_mut(chunk.stream) += chunk.bytes.len() as u64;
         }
         if self.kept_bytes > MAX_BYTES {
             self.is_too_long = true;
@@ -79,11 +79,11 @@ impl LastLines {
         if self.is_too_long {
             return Err(Cut::after_lines(skipped));
         }
-        let Some(Kept { mut chunk, mut before, .. }) = self.kept.pop_front() else {
+        let Some(BufferedChunk { mut chunk, mut before, .. }) = self.kept.pop_front() else {
             return Ok((self.position, Vec::new()));
         };
         let rest = chunk.bytes.split_off(before.count_until(&chunk, skipped));
-        *self.position.of_mut(chunk.stream) += chunk.bytes.len() as u64;
+        *self.position.offset_mut(chunk.stream) += chunk.bytes.len() as u64;
         let first = OutputChunk { bytes: rest, ..chunk };
         let others = self.kept.into_iter().map(|kept| kept.chunk);
         Ok((self.position, std::iter::once(first).chain(others).collect()))
@@ -91,7 +91,7 @@ impl LastLines {
 }
 
 fn bytes(chunk: &OutputChunk) -> usize {
-    chunk.bytes.len() + size_of::<Kept>()
+    chunk.bytes.len() + size_of::<BufferedChunk>()
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Publishers {
         let local = Local::new(&settings.results.base_url, listen, published);
         let buckets = Buckets::new(
             settings,
-            EgressClient::new(EgressPolicy::of(settings)),
+            EgressClient::new(EgressPolicy::from_settings(settings)),
             RetryPolicy::NETWORK,
         );
         Self {

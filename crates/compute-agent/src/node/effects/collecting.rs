@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::failpoints::COLLECT;
-use super::{RETRY_FIRST, RETRY_LONGEST, Step, Steps, room};
+use super::{EffectRunner, ExecutionHandle, RETRY_FIRST, RETRY_LONGEST, disk_limit};
 use crate::data::credentials::Grantor;
 use crate::data::results::collect;
 use crate::data::results::collect::intake::{CollectError, Intake};
@@ -24,40 +24,44 @@ use crate::runtime::ExecutorError;
 /// of the output is lost, and any other error is the end.
 const MAX_COLLECT_REFUSALS: u32 = 12;
 
-// === impl Steps: collecting ===
+// === impl EffectRunner: collecting ===
 
-impl Steps {
-    pub(crate) fn collect(self: &Arc<Self>, step: Step, exit_code: i32) {
-        let steps = Arc::clone(self);
-        self.spawn(&step.clone(), async move {
-            failpoint::handle("collect", &step.work.job_name);
-            let watch = steps.observer.watch(step.id, &step.work);
-            let event = match watch.within(steps.collect_whole(&step, exit_code)).await {
+impl EffectRunner {
+    pub(crate) fn collect(self: &Arc<Self>, handle: ExecutionHandle, exit_code: i32) {
+        let runner = Arc::clone(self);
+        self.spawn(&handle.clone(), async move {
+            failpoint::handle("collect", &handle.work.job_name);
+            let watch = runner.observer.watch(handle.id, &handle.work);
+            let event = match watch.within(runner.collect_whole(&handle, exit_code)).await {
                 Ok(collected) => Event::Collected(Box::new(collected)),
                 Err(error) => {
-                    Event::Failed(steps.judge(&step, error, &CancellationToken::new()).await)
+                    Event::Failed(runner.judge(&handle, error, &CancellationToken::new()).await)
                 }
             };
-            step.tell(event).await;
+            handle.tell(event).await;
         });
     }
 
-    async fn collect_whole(&self, step: &Step, exit_code: i32) -> Result<Collected, ExecutorError> {
-        let executor = self.executor(&step.work)?;
-        let dir = self.files.dirs.of(step.id);
+    async fn collect_whole(
+        &self,
+        handle: &ExecutionHandle,
+        exit_code: i32,
+    ) -> Result<Collected, ExecutorError> {
+        let executor = self.executor(&handle.work)?;
+        let dir = self.files.dirs.for_execution(handle.id);
         let grantor = Grantor::Orchestrator(self.files.secrets.handover().clone());
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let mut refusals = 0;
         loop {
             let run = Publication {
-                id: step.id,
+                id: handle.id,
                 node_id: self.node_id,
-                work: &step.work,
+                work: &handle.work,
                 exit_code,
                 dir: &dir,
                 grantor: &grantor,
             };
-            let limit = room::limit(self, step).await;
+            let limit = disk_limit::limit(self, handle).await;
             let is_last = refusals >= MAX_COLLECT_REFUSALS;
             let intake =
                 || Intake::new(&self.files.disk, limit, &self.files.copies).accepting_loss(is_last);
@@ -73,7 +77,7 @@ impl Steps {
                 }
                 outcome => {
                     let (mut collected, written_bytes) = outcome?;
-                    if let Some((usage, curve)) = self.meters.totals(step.id).await {
+                    if let Some((usage, curve)) = self.meters.totals(handle.id).await {
                         let disk = written_bytes.or(usage.disk);
                         collected.usage = Some(Usage { disk, ..usage });
                         collected.curve = curve;

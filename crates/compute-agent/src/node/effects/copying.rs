@@ -4,15 +4,15 @@ use agent_core::execution::Failure;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::room;
-use super::steps::{Step, Steps};
+use super::disk_limit;
+use super::runner::{EffectRunner, ExecutionHandle};
 use crate::data::logs::copies::Source;
 use crate::runtime::{Executor, OutputKeeping};
 
 /// Copies until the process has ended; sends the failure of a task that prints more than its limit.
 pub(super) async fn copy(
-    steps: &Steps,
-    step: &Step,
+    runner: &EffectRunner,
+    handle: &ExecutionHandle,
     executor: &dyn Executor,
     ended: &CancellationToken,
     beyond: oneshot::Sender<Failure>,
@@ -21,13 +21,13 @@ pub(super) async fn copy(
         OutputKeeping::OnThisNode => return,
         OutputKeeping::WithEngine { .. } => {}
     }
-    let copy = steps.files.copies.begin(step.id);
+    let copy = runner.files.copies.begin(handle.id);
     if !copy.is_due(ended).await {
         return;
     }
-    let limit = room::limit(steps, step).await;
-    let dir = steps.files.dirs.of(step.id);
-    let source = Source { id: step.id, executor, dir: &dir, disk: &steps.files.disk, ended };
+    let limit = disk_limit::limit(runner, handle).await;
+    let dir = runner.files.dirs.for_execution(handle.id);
+    let source = Source { id: handle.id, executor, dir: &dir, disk: &runner.files.disk, ended };
     if let Some(failure) = copy.run(&source, limit).await {
         // Fails only if the task is made to end for another reason.
         drop(beyond.send(failure));

@@ -1,25 +1,25 @@
-//! The failpoints of the steps: the response that a failing engine would have given.
+//! The failpoints of the effects: the response that a failing engine would have given.
 
 use agent_core::execution::Failure;
-use failpoint::Places;
+use failpoint::StepFailpoints;
 
 use crate::data::results::collect::intake::CollectError;
 use crate::runtime::ExecutorError;
 
-pub(super) const CREATE: Places<ExecutorError> = of("docker.create", "docker.created");
-pub(super) const START: Places<ExecutorError> = of("docker.start", "docker.started");
-pub(super) const WAIT: Places<ExecutorError> = of("docker.wait", "docker.waited");
-pub(super) const STOP: Places<ExecutorError> = of("docker.stop", "docker.stopped");
-pub(super) const REMOVE: Places<ExecutorError> = of("docker.remove", "docker.removed");
-pub(super) const COLLECT: Places<CollectError> = Places {
+pub(super) const CREATE: StepFailpoints<ExecutorError> = points("docker.create", "docker.created");
+pub(super) const START: StepFailpoints<ExecutorError> = points("docker.start", "docker.started");
+pub(super) const WAIT: StepFailpoints<ExecutorError> = points("docker.wait", "docker.waited");
+pub(super) const STOP: StepFailpoints<ExecutorError> = points("docker.stop", "docker.stopped");
+pub(super) const REMOVE: StepFailpoints<ExecutorError> = points("docker.remove", "docker.removed");
+pub(super) const COLLECT: StepFailpoints<CollectError> = StepFailpoints {
     before: "collect.before",
     after: "collect.after",
     refused: || refused().into(),
     lost: || lost().into(),
 };
 
-const fn of(before: &'static str, after: &'static str) -> Places<ExecutorError> {
-    Places { before, after, refused, lost }
+const fn points(before: &'static str, after: &'static str) -> StepFailpoints<ExecutorError> {
+    StepFailpoints { before, after, refused, lost }
 }
 
 fn refused() -> ExecutorError {

@@ -1,23 +1,23 @@
-//! Judges the failures of steps before they are reported.
+//! Judges the failures of effects before they are reported.
 
 use agent_core::execution::Failure;
 use tokio_util::sync::CancellationToken;
 
-use super::{Step, Steps};
+use super::{EffectRunner, ExecutionHandle};
 use crate::runtime::ExecutorError;
 
-// === impl Steps: judging ===
+// === impl EffectRunner: judging ===
 
-impl Steps {
+impl EffectRunner {
     /// What the user should know of a task that has started.
-    pub(super) fn remark(&self, step: &Step) -> Option<String> {
-        self.executor(&step.work).ok()?.remark(step.id)
+    pub(super) fn remark(&self, handle: &ExecutionHandle) -> Option<String> {
+        self.executor(&handle.work).ok()?.remark(handle.id)
     }
 
-    /// The failure that ends a step, once it is known whether this node is at fault.
+    /// The failure that ends an effect, once it is known whether this node is at fault.
     pub(super) async fn judge(
         &self,
-        step: &Step,
+        handle: &ExecutionHandle,
         error: ExecutorError,
         cancel: &CancellationToken,
     ) -> Failure {
@@ -26,7 +26,7 @@ impl Steps {
             true => return error.into(),
             false => error.to_string(),
         };
-        let judging = self.probes.judge(error, &step.work, self.gpus.device_ids(&step.gpus));
+        let judging = self.probes.judge(error, &handle.work, self.gpus.device_ids(&handle.gpus));
         let judged = cancel.run_until_cancelled(Box::pin(judging)).await;
         judged.unwrap_or_else(|| Failure::node(as_it_is))
     }

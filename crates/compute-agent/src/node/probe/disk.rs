@@ -16,22 +16,22 @@ const SIZE_BYTES: usize = 4096;
 
 /// A directory that tasks depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum AgentDir {
     Data,
     Secrets,
 }
 
 #[derive(Debug)]
 pub(super) struct Disk {
-    place: Place,
+    kind: AgentDir,
     directory: PathBuf,
     /// Held by the thread that writes, which no time limit ends.
     writing: Arc<Mutex<()>>,
 }
 
-// === impl Place ===
+// === impl AgentDir ===
 
-impl Place {
+impl AgentDir {
     fn name(self) -> &'static str {
         match self {
             Self::Data => "data directory",
@@ -43,13 +43,13 @@ impl Place {
 // === impl Disk ===
 
 impl Disk {
-    pub(super) fn new(place: Place, directory: PathBuf) -> Self {
-        Self { place, directory, writing: Arc::default() }
+    pub(super) fn new(kind: AgentDir, directory: PathBuf) -> Self {
+        Self { kind, directory, writing: Arc::default() }
     }
 
     /// Writes a file, and returns its directory; or the reason why it cannot.
     pub(super) async fn write(&self) -> Result<PathBuf, String> {
-        let name = self.place.name();
+        let name = self.kind.name();
         let writing = async {
             let held = Arc::clone(&self.writing).lock_owned().await;
             let directory = self.directory.clone();
@@ -85,7 +85,7 @@ mod tests {
     #[tokio::test]
     async fn a_directory_that_cannot_be_written_is_named_and_one_that_can_is_returned() {
         let root = tempfile::tempdir().unwrap();
-        let good = Disk::new(Place::Data, root.path().join("probe"));
+        let good = Disk::new(AgentDir::Data, root.path().join("probe"));
         for _ in 0..2 {
             assert_eq!(good.write().await.unwrap(), root.path().join("probe"));
         }
@@ -94,8 +94,9 @@ mod tests {
 
         let file = root.path().join("file");
         fs::write(&file, "").unwrap();
-        for (place, name) in [(Place::Data, "data directory"), (Place::Secrets, "of secrets")] {
-            let reason = Disk::new(place, file.join("probe")).write().await.unwrap_err();
+        for (kind, name) in [(AgentDir::Data, "data directory"), (AgentDir::Secrets, "of secrets")]
+        {
+            let reason = Disk::new(kind, file.join("probe")).write().await.unwrap_err();
             assert!(reason.starts_with("cannot write to its") && reason.contains(name), "{reason}");
         }
     }
@@ -103,7 +104,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_hangs_is_waited_for_once() {
         let root = tempfile::tempdir().unwrap();
-        let disk = Disk::new(Place::Data, root.path().join("probe"));
+        let disk = Disk::new(AgentDir::Data, root.path().join("probe"));
         let _hanging = Arc::clone(&disk.writing).lock_owned().await;
         let reason = disk.write().await.unwrap_err();
         assert!(reason.contains("takes more than 20s"), "{reason}");

@@ -95,7 +95,7 @@ mod tests {
         Holding { visible_bytes, written_bytes, entries }
     }
 
-    fn of(short: Short, growth: &[Holding]) -> Option<(ExecutionId, Evidence)> {
+    fn culprit_of(short: Short, growth: &[Holding]) -> Option<(ExecutionId, Evidence)> {
         let numbered: Vec<_> = (1..).map(id).zip(growth.iter().copied()).collect();
         culprit(short, 500 * MB, &numbered)
     }
@@ -103,35 +103,35 @@ mod tests {
     #[test]
     fn the_task_whose_files_grow_most_is_the_one_if_they_explain_the_loss() {
         let growth = [grown(100, 900, 9000), grown(300, 300, 1), grown(0, 0, 0)];
-        assert_eq!(of(Short::Bytes, &growth), Some((id(2), Evidence::Visible)));
+        assert_eq!(culprit_of(Short::Bytes, &growth), Some((id(2), Evidence::Visible)));
         // Many that each grow a little.
         let growth: Vec<_> = (0..20).map(|number| grown(20 + number, 0, 0)).collect();
-        assert_eq!(of(Short::Bytes, &growth), Some((id(20), Evidence::Visible)));
+        assert_eq!(culprit_of(Short::Bytes, &growth), Some((id(20), Evidence::Visible)));
     }
 
     #[test]
     fn a_deleted_open_file_is_found_by_what_its_task_wrote() {
         let growth = [grown(60, 60, 9), grown(0, 500, 9), grown(70, 80, 9)];
-        assert_eq!(of(Short::Bytes, &growth), Some((id(2), Evidence::Written)));
+        assert_eq!(culprit_of(Short::Bytes, &growth), Some((id(2), Evidence::Written)));
     }
 
     #[test]
     fn many_empty_files_are_found_by_their_number() {
         let growth = [grown(0, 0, 10), grown(0, 0, 40_000), grown(9, 9, 100)];
-        assert_eq!(of(Short::Inodes, &growth), Some((id(2), Evidence::Entries)));
+        assert_eq!(culprit_of(Short::Inodes, &growth), Some((id(2), Evidence::Entries)));
         // Their directories take the bytes.
-        assert_eq!(of(Short::Bytes, &growth), Some((id(2), Evidence::Entries)));
+        assert_eq!(culprit_of(Short::Bytes, &growth), Some((id(2), Evidence::Entries)));
     }
 
     #[test]
     fn no_task_is_blamed_without_evidence() {
         for short in [Short::Bytes, Short::Inodes] {
-            assert_eq!(of(short, &[grown(0, 0, 12), grown(0, 0, 3)]), None);
-            assert_eq!(of(short, &[]), None);
+            assert_eq!(culprit_of(short, &[grown(0, 0, 12), grown(0, 0, 3)]), None);
+            assert_eq!(culprit_of(short, &[]), None);
         }
         // If others fill the disk, the task that grows most is stopped nevertheless.
         let growth = [grown(2, 2, 0), grown(5, 5, 0)];
-        assert_eq!(of(Short::Bytes, &growth), Some((id(2), Evidence::Visible)));
+        assert_eq!(culprit_of(Short::Bytes, &growth), Some((id(2), Evidence::Visible)));
     }
 
     #[test]

@@ -26,10 +26,10 @@ impl Reserve {
     /// Finds the disks again: an engine that was unreachable may tell now where its tasks write.
     pub(super) async fn find_disks(&self, disks: &mut Vec<Disk>) {
         let mut found: Vec<Disk> = Vec::new();
-        let data_directory = Device::of(&self.data_directory);
+        let data_directory = Device::containing(&self.data_directory);
         for (engine, executor) in self.engines.all() {
             let root = executor.task_directory().await;
-            let of_root = root.and_then(|root| Some((Device::of(&root).ok()?, root)));
+            let of_root = root.and_then(|root| Some((Device::containing(&root).ok()?, root)));
             let (device, root) = match (of_root, &data_directory) {
                 (Some(found), _) => found,
                 (None, Ok(device)) => (device.clone(), self.data_directory.clone()),

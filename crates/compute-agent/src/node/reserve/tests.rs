@@ -40,7 +40,7 @@ impl Fixture {
         let used = Arc::clone(&engine.used);
         let engines = Engines::new([(EngineType::Noop, Box::new(engine) as Box<dyn Executor>)]);
         let reserve = Reserve::new(&engines, &Arc::default(), root.path(), &Settings::default());
-        let device = Device::of(root.path()).unwrap();
+        let device = Device::containing(root.path()).unwrap();
         let engines = vec![EngineType::Noop];
         let disk = Disk::new(root.path().to_owned(), device, engines);
         Self { reserve, disk, used, _root: root }

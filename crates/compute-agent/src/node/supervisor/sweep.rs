@@ -8,7 +8,7 @@ use api_types::ExecutionId;
 use tracing::{debug, info, warn};
 
 use crate::data::results::publisher::PublishedDir;
-use crate::node::effects::{Files, Steps, remove_inputs};
+use crate::node::effects::{EffectRunner, Files, remove_inputs};
 use crate::node::mailbox::Mailbox;
 
 /// Interval between sweeps. Leftovers only exist when a removal failed or the agent crashed
@@ -19,16 +19,16 @@ const INTERVAL: Duration = Duration::from_secs(60);
 const FIRST: Duration = Duration::from_secs(1);
 
 /// Removes containers of this node that no execution needs, until the agent stops.
-pub(crate) async fn leftovers(steps: Arc<Steps>, mailbox: Mailbox) {
-    directories(&steps, &mailbox).await;
+pub(crate) async fn leftovers(runner: Arc<EffectRunner>, mailbox: Mailbox) {
+    directories(&runner, &mailbox).await;
     let mut swept = false;
     loop {
         tokio::time::sleep(if swept { INTERVAL } else { FIRST }).await;
         swept = true;
-        secrets(&steps, &mailbox).await;
-        for (engine, executor) in steps.engines.all() {
+        secrets(&runner, &mailbox).await;
+        for (engine, executor) in runner.engines.all() {
             // List first, then ask the supervisor: containers made in between are not in the list.
-            let found = match executor.list(steps.node_id).await {
+            let found = match executor.list(runner.node_id).await {
                 Ok(found) => found,
                 Err(error) => {
                     debug!(%engine, %error, "the engine is unreachable; retrying the sweep");
@@ -66,46 +66,46 @@ pub(crate) async fn published(published: PublishedDir, retain: Duration) {
 
 /// Removes directories without an execution, and the inputs of those that are done, once: the agent
 /// may have ended before it removed them.
-async fn directories(steps: &Arc<Steps>, mailbox: &Mailbox) {
+async fn directories(runner: &Arc<EffectRunner>, mailbox: &Mailbox) {
     // List first, then ask the supervisor, as above.
-    let listed = match steps.files.dirs.list() {
+    let listed = match runner.files.dirs.list() {
         Ok(listed) => listed,
         Err(error) => return warn!(%error, "cannot list the executions' directories"),
     };
     let Ok(held) = mailbox.list().await else { return };
     let held: BTreeSet<_> = held.into_iter().map(|local| local.id).collect();
     let (known, forgotten) = listed.into_iter().partition(|id| held.contains(id));
-    forget(steps, forgotten);
+    forget(runner, forgotten);
     for id in mailbox.leftovers(known).await.unwrap_or_default() {
-        remove_inputs(steps.files.dirs.of(id), id).await;
+        remove_inputs(runner.files.dirs.for_execution(id), id).await;
     }
 }
 
 /// Removes secrets that no execution needs any more. An execution may be done while its secrets are
 /// still here, if the agent ended before it removed them.
-async fn secrets(steps: &Steps, mailbox: &Mailbox) {
+async fn secrets(runner: &EffectRunner, mailbox: &Mailbox) {
     // List first, then ask the supervisor, as above.
-    let found = match steps.files.secrets.list() {
+    let found = match runner.files.secrets.list() {
         Ok(found) if found.is_empty() => return,
         Ok(found) => found,
         Err(error) => return warn!(%error, "cannot list the executions' secrets"),
     };
     for id in mailbox.leftovers(found).await.unwrap_or_default() {
-        steps.files.secrets.forget(id).await;
+        runner.files.secrets.forget(id).await;
     }
 }
 
 /// Removes the directories and secrets of forgotten executions.
-pub(super) fn forget(steps: &Arc<Steps>, ids: Vec<ExecutionId>) {
+pub(super) fn forget(runner: &Arc<EffectRunner>, ids: Vec<ExecutionId>) {
     if ids.is_empty() {
         return;
     }
-    let of_blocking = Arc::clone(steps);
-    steps.tasks.spawn(async move {
+    let of_blocking = Arc::clone(runner);
+    runner.tasks.spawn(async move {
         let removed = tokio::task::spawn_blocking(move || {
             let Files { dirs, secrets, .. } = &of_blocking.files;
             for id in ids {
-                if let Err(error) = dirs.of(id).remove() {
+                if let Err(error) = dirs.for_execution(id).remove() {
                     warn!(execution = %id, %error, "cannot remove a directory");
                 }
                 secrets.forget_blocking(id);

@@ -45,7 +45,7 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
     let engines = Engines::new([(EngineType::Noop, Box::new(Noop) as Box<dyn Executor>)]);
     let tasks = Tasks::new(tokio::runtime::Handle::current());
-    let steps = Arc::new(Steps {
+    let runner = Arc::new(EffectRunner {
         node_id: ledger.node_id(),
         probes: Probes::new(Arc::clone(&engines), &data_dir, None, false, tasks.clone()),
         meters: Arc::new(Meters::new(&engines, data_dir.executions())),
@@ -60,10 +60,10 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let (mailbox, messages) = Mailbox::new();
     let outbox = Arc::new(Outbox::default());
     let capacity = Resources { cpu_millis: 4000, memory_bytes: 1 << 40, ..Resources::ZERO };
-    let mailbox_of_steps = mailbox.clone();
+    let mailbox_of_runner = mailbox.clone();
     let limits = Limits { capacity, retain, retain_bytes: u64::MAX };
     let (outbox_of_it, vitals) = (outbox.clone(), Arc::default());
-    let parts = Parts { limits, outbox: outbox_of_it, steps, mailbox: mailbox_of_steps, vitals };
+    let parts = Parts { limits, outbox: outbox_of_it, runner, mailbox: mailbox_of_runner, vitals };
     let supervisor = Supervisor::new(ledger, contents, parts);
     let running = tokio::task::spawn_blocking(move || {
         let _data_dir = data_dir;

@@ -42,13 +42,13 @@ fn nothing_falls_when_an_earlier_agent_has_seen_more() {
 #[test]
 fn a_sample_is_read_back_and_a_damaged_one_is_none() {
     let root = tempfile::tempdir().unwrap();
-    let dir = DataDir::open(root.path()).unwrap().executions().of(execution_id(1));
+    let dir = DataDir::open(root.path()).unwrap().executions().for_execution(execution_id(1));
     assert_eq!(read(&dir), None);
     let usage = Usage { cpu_seconds: 1.5, disk: Some(7), ..Usage::default() };
     let mut recorder = Recorder::begin(Timestamp(5), 0.0);
     recorder.add(Duration::from_secs(3), 1.5, 9);
     for curve in [None, recorder.curve()] {
-        let kept = Kept { usage, curve };
+        let kept = UsageRecord { usage, curve };
         write(&dir, &kept).unwrap();
         assert_eq!(read(&dir), Some(kept));
     }

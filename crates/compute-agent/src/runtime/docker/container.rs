@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::image::Facts;
 use super::labels::{LABEL_EXECUTION, LABEL_JOB, LABEL_NETWORK, LABEL_NODE, LABEL_RESULTS};
 use super::{remarks, sandbox, targets};
-use crate::data::secrets::HandedOver;
+use crate::data::secrets::ExecutionSecrets;
 use crate::runtime::{Run, capabilities, environment, result_paths};
 
 /// The size of `/dev/shm` of a task without a limit of memory, which is also the Engine's default.
@@ -236,7 +236,7 @@ fn mount(input: &crate::data::inputs::placement::MountedInput) -> Mount {
 }
 
 /// One mount for each file.
-fn secrets(handed_over: &HandedOver) -> impl Iterator<Item = Mount> {
+fn secrets(handed_over: &ExecutionSecrets) -> impl Iterator<Item = Mount> {
     handed_over.paths.iter().map(|path| Mount {
         typ: Some(MountType::BIND),
         source: Some(handed_over.on_node(path).to_string_lossy().into_owned()),

@@ -38,9 +38,9 @@ use crate::data::progress::Progress as ProgressReports;
 use crate::host::clock;
 use crate::host::settings::Settings;
 use crate::runtime::ExecutorError;
-use access::{Access, PrivatePulls};
+use access::{ImageAccess, PrivatePulls};
 use collector::Collector;
-use credentials::{Credentials, Known};
+use credentials::{Credentials, RegistryLogin};
 pub(super) use facts::Facts;
 use facts::Present;
 use progress::Progress;
@@ -59,7 +59,7 @@ pub(super) struct Images {
     credentials: Arc<Credentials>,
     registries: Arc<Registries>,
     /// By what the pull signs in with.
-    under_way: Mutex<HashMap<(ImageReference, Access), UnderWay>>,
+    under_way: Mutex<HashMap<(ImageReference, ImageAccess), UnderWay>>,
     seen: Seen,
     record: Record,
     private: Arc<PrivatePulls>,
@@ -167,7 +167,7 @@ impl Images {
         reports: &ProgressReports,
     ) -> Result<Facts, ExecutorError> {
         let (image, policy) = (wanted.image, self.policy(wanted.pull_policy));
-        let access = Access::of(wanted.namespace, wanted.credential);
+        let access = ImageAccess::from_credential(wanted.namespace, wanted.credential);
         if policy != PullPolicy::Always {
             match self.presence(client, image, &access).await? {
                 Presence::Usable(Present { id, facts }) => {
@@ -194,7 +194,7 @@ impl Images {
         &self,
         client: &Engine,
         image: &ImageReference,
-        access: &Access,
+        access: &ImageAccess,
     ) -> Result<Presence, ExecutorError> {
         if let Some(seen) = self.seen.get(image.as_str(), clock::now())
             && self.record.allows(&seen.id, access).unwrap_or(true)
@@ -227,7 +227,7 @@ impl Images {
         &self,
         client: &Engine,
         image: &ImageReference,
-        access: Access,
+        access: ImageAccess,
         credential: Option<&CredentialValue>,
     ) -> (Shared<Pulling>, watch::Receiver<Progress>) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +241,7 @@ impl Images {
         }
         let (sender, progress) = watch::channel(Progress::default());
         let signs = match credential {
-            Some(value) => Signs::As(Known::named(value)),
+            Some(value) => Signs::As(RegistryLogin::named(value)),
             None => Signs::AsNode(Arc::clone(&self.credentials)),
         };
         let pull = Pull {
@@ -292,7 +292,7 @@ struct Pull {
     client: Engine,
     image: ImageReference,
     registries: Arc<Registries>,
-    access: Access,
+    access: ImageAccess,
     record: Record,
     private: Arc<PrivatePulls>,
     collection_due: Arc<Notify>,
@@ -306,7 +306,7 @@ impl Pull {
         signs: Signs,
         progress: watch::Sender<Progress>,
     ) -> Result<Present, PullError> {
-        if self.access == Access::Node {
+        if self.access == ImageAccess::Node {
             return self.run_and_record(signs, progress).await.map(|pulled| pulled.image);
         }
         let (private, name) = (Arc::clone(&self.private), self.image.full_name());
@@ -339,7 +339,7 @@ impl Pull {
         pull::pull(client.clone(), image.clone(), &registries, signs, progress).await?;
         // An image with unknown origin counts as someone else's.
         if let (Some(before), Ok(Some(found))) = (before, present(&client, &image).await) {
-            let Found { image: Present { id, facts }, size_bytes, .. } = found;
+            let EngineImage { image: Present { id, facts }, size_bytes, .. } = found;
             pulled.image = Present { id: id.clone(), facts };
             if record.knows(&id) || !before.contains(&id) {
                 let (name, now) = (image.full_name(), clock::now());
@@ -354,7 +354,7 @@ impl Pull {
 }
 
 /// An image that the Engine has.
-struct Found {
+struct EngineImage {
     image: Present,
     size_bytes: u64,
     /// The names that the Engine has for it.
@@ -367,10 +367,13 @@ async fn ids(client: &Engine) -> Option<HashSet<String>> {
     Some(images.into_iter().map(|image| image.id).collect())
 }
 
-async fn present(client: &Engine, image: &ImageReference) -> Result<Option<Found>, ExecutorError> {
+async fn present(
+    client: &Engine,
+    image: &ImageReference,
+) -> Result<Option<EngineImage>, ExecutorError> {
     match client.inspect_image(image).await {
-        Ok(found) => Ok(Some(Found {
-            image: Present { facts: Facts::of(&found), id: found.id.unwrap_or_default() },
+        Ok(found) => Ok(Some(EngineImage {
+            image: Present { facts: Facts::from_inspect(&found), id: found.id.unwrap_or_default() },
             size_bytes: found.size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
             names: found.repo_tags.unwrap_or_default(),
             is_from_registry: found.repo_digests.is_some_and(|digests| !digests.is_empty()),

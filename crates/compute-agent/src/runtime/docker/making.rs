@@ -40,7 +40,7 @@ impl Docker {
         let params =
             params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
         let image = image_of(&params)?;
-        let credential = run.granted.of(&run.work.task.engine.params);
+        let credential = run.granted.named_in(&run.work.task.engine.params);
         let credential = credential.map_err(ExecutorError::Failed)?;
         let (pull_policy, namespace) = (params.pull_policy, run.work.namespace.as_str());
         self.owners().insert(run.id, namespace.into());
@@ -99,7 +99,7 @@ impl Docker {
                 container::body(run, params, image, sandbox.as_deref(), &self.capabilities);
             self.targets.apply(client, &mut body).await?;
             let disk_bytes = run.work.resources.disk;
-            match self.room.create(client, name(run.id), body, disk_bytes).await {
+            match self.write_limits.create(client, name(run.id), body, disk_bytes).await {
                 Ok(answer) => {
                     for warning in answer.warnings {
                         debug!(execution = %run.id, warning, "docker warns");

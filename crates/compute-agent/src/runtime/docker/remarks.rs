@@ -27,7 +27,7 @@ impl Remarks {
         }
     }
 
-    pub(super) fn of(&self, id: ExecutionId) -> Option<String> {
+    pub(super) fn get(&self, id: ExecutionId) -> Option<String> {
         self.all().get(&id).cloned()
     }
 
@@ -37,7 +37,7 @@ impl Remarks {
 
     /// The error of a start, with what may explain it.
     pub(super) fn explain(&self, id: ExecutionId, error: ExecutorError) -> ExecutorError {
-        match (error, self.of(id)) {
+        match (error, self.get(id)) {
             (ExecutorError::Refused { reason, formerly }, Some(remark)) => {
                 ExecutorError::Refused { reason: format!("{reason}; {remark}"), formerly }
             }

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::data::secrets::HandedOver;
+use crate::data::secrets::ExecutionSecrets;
 use crate::host::mint;
 use crate::host::settings::{DockerSettings, Settings};
 use crate::runtime::Run;
@@ -59,7 +59,7 @@ fn run(params: serde_json::Value) -> Run {
         work: Arc::new(work),
         granted: Default::default(),
         inputs: Vec::new(),
-        secrets: HandedOver::default(),
+        secrets: ExecutionSecrets::default(),
         modules: Vec::new(),
         gpus: Vec::new(),
         progress: crate::data::progress::Progress::silent(),

@@ -14,7 +14,7 @@ use api_types::NodeId;
 use api_types::engine::NetworkType;
 use bollard::models::{ContainerCreateBody, Mount, MountType};
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
-use failpoint::Places;
+use failpoint::StepFailpoints;
 use tokio::sync::Mutex;
 use tracing::debug;
 
@@ -40,7 +40,7 @@ const RESULTS: &str = "/results";
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An Engine that fails every start.
-const PLACES: Places<ExecutorError> = Places {
+const FAILPOINTS: StepFailpoints<ExecutorError> = StepFailpoints {
     before: "docker.twin",
     after: "docker.twinned",
     refused: || of_engine(failed()),
@@ -71,7 +71,7 @@ impl Twins {
     pub(super) async fn run(&self, engine: &Docker, twin: &Twin) -> Result<(), ExecutorError> {
         let _alone = self.alone.lock().await;
         let client = engine.client()?;
-        let started = failpoint::around(PLACES, || self.start(engine, &client, twin)).await;
+        let started = failpoint::around(FAILPOINTS, || self.start(engine, &client, twin)).await;
         match tokio::time::timeout(REMOVAL_TIMEOUT, self.remove_all(&client)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => debug!(%error, "a twin is left to the next one"),
@@ -142,7 +142,7 @@ impl Twins {
         };
         let name = format!("twin-{}", mint::request_id());
         let disk_bytes = twin.likeness.resources.disk_bytes;
-        let created = engine.room.create(client, name.clone(), body, disk_bytes).await;
+        let created = engine.write_limits.create(client, name.clone(), body, disk_bytes).await;
         created.map_err(of_engine)?;
         let directories = BTreeSet::from([RESULTS.to_owned()]);
         result_directories::make(client, &name, directories).await?;

@@ -11,7 +11,7 @@ use super::error;
 use crate::runtime::ExecutorError;
 
 /// The volumes of a container; the agent itself mounts none.
-pub(super) fn of(container: &ContainerInspectResponse) -> BTreeSet<String> {
+pub(super) fn mounted_in(container: &ContainerInspectResponse) -> BTreeSet<String> {
     let mounts = container.mounts.iter().flatten();
     mounts
         .filter(|mount| mount.typ.as_deref() == Some("volume"))

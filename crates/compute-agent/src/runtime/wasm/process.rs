@@ -59,7 +59,7 @@ impl Process {
             read => read,
         };
         match claim {
-            Ok(Some(claim)) => Ok((Self::of(&claim, boot_id)?, Some(claim))),
+            Ok(Some(claim)) => Ok((Self::from_claim(&claim, boot_id)?, Some(claim))),
             Ok(None) => Ok((Self::Gone, None)),
             Err(error) if is_damage(&error) => Ok((Self::Gone, None)),
             Err(error) => Err(error),
@@ -68,7 +68,7 @@ impl Process {
 
     /// Opens the descriptor first and compares second: while the descriptor is open, no other
     /// process can take the same pid.
-    fn of(claim: &Claim, boot_id: &str) -> io::Result<Self> {
+    fn from_claim(claim: &Claim, boot_id: &str) -> io::Result<Self> {
         let pid = i32::try_from(claim.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else { return Ok(Self::Gone) };
         let watched = Watched::open(pid)?;

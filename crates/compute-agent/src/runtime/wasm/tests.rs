@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::*;
 use crate::data::credentials::Granted;
 use crate::data::progress::{Progress, ProgressSink};
-use crate::data::secrets::HandedOver;
+use crate::data::secrets::ExecutionSecrets;
 use crate::testing::{execution_id, plain_work};
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ async fn a_program_that_waits_for_others_to_end_says_so() {
         work: Arc::new(work),
         granted: Granted::default(),
         inputs: Vec::new(),
-        secrets: HandedOver::default(),
+        secrets: ExecutionSecrets::default(),
         modules: Vec::new(),
         gpus: Vec::new(),
         progress: Progress::new(execution_id(1), Arc::new(Recorded(progress))),

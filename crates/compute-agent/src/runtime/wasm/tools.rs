@@ -25,7 +25,7 @@ pub(super) struct Tools {
 // === impl Location ===
 
 impl Location {
-    pub(super) fn of(settings: &Settings, data_dir: &DataDir) -> Self {
+    pub(super) fn new(settings: &Settings, data_dir: &DataDir) -> Self {
         Self {
             runner: settings.wasm.runner.clone(),
             allow_unconfined: settings.allow_unconfined,

@@ -32,7 +32,7 @@ pub(crate) struct Renewal {
 impl Renewal {
     /// For these clients; none where there is no certificate. `expired` is notified when the
     /// orchestrator considers the certificate expired, whatever the clock of this machine shows.
-    pub(crate) fn of(
+    pub(crate) fn for_clients(
         enrolment: &Enrolment,
         clients: Vec<Client>,
         expired: Arc<Notify>,

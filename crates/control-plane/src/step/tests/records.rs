@@ -68,7 +68,8 @@ fn what_was_carried_out_is_in_the_audit_log_and_what_was_refused_is_not() {
     };
     let inputs = requests.into_iter().map(envelope).collect();
     let now = world.stamp();
-    let actions = world.step.on(Event::Inputs { inputs, known: Some(Known::default()) }, now);
+    let actions =
+        world.step.on(Event::Inputs { inputs, known: Some(LookupResults::default()) }, now);
     world.perform(actions);
     let objects: Vec<_> = world.store.audit.iter().map(|it| it.object.as_str()).collect();
     let jobs = format!("{} {}", job(20), job(21));

@@ -4,7 +4,7 @@ use api_types::Timestamp;
 use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::node::{Connection, Eligibility, Membership};
-use scheduler::change::{Changes, Covered, EventSubject, ExecutionRow, LoadedPlan};
+use scheduler::change::{Changes, EventSubject, ExecutionRow, LoadedPlan, SlotNode};
 use scheduler::text::Text;
 use scheduler::time::Moment;
 
@@ -196,7 +196,7 @@ pub(in crate::store) fn slots_of_ops_and_daemon_jobs_keep_their_nodes(backend: &
             let (first, second) = ((ended.node, at(&ended)), (running.node, at(&running)));
             let nodes = [first, second, (waiting.pinned.unwrap(), None)];
             let slots = (0..).zip(nodes);
-            expected.extend(slots.map(|(index, (node, at))| Covered { job, index, node, at }));
+            expected.extend(slots.map(|(index, (node, at))| SlotNode { job, index, node, at }));
         }
         changes.executions.insert(ended.id, ended);
         changes.executions.insert(running.id, running);

@@ -218,7 +218,7 @@ impl Sample {
 
 /// The plan of a small job in this namespace.
 pub(super) fn plan(namespace: &str) -> JobPlan {
-    JobPlan::of(&JobSpec {
+    JobPlan::from_spec(&JobSpec {
         name: String::new(),
         namespace: namespace.to_owned(),
         job_type: JobType::Batch,

@@ -139,7 +139,7 @@ fn write_jobs(
     for row in changes.jobs.values() {
         // Those that are known by now were just inserted, as they stand at the end.
         if !numbers.knows(row.id) {
-            let number = numbers.of(transaction, row.id)?;
+            let number = numbers.get(transaction, row.id)?;
             let was_live = rows.update(number, row)?;
             let more = i64::from(was_live) - i64::from(row.live);
             more_ended += more;
@@ -171,7 +171,7 @@ fn write_pending_slots(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
     for ((job, slot), row) in &changes.pending_slots {
-        let job = numbers.of(transaction, *job)?;
+        let job = numbers.get(transaction, *job)?;
         let Some(row) = row else {
             delete.execute(params![job, slot])?;
             continue;
@@ -235,7 +235,7 @@ fn write_events(
     )?;
     for event in events {
         let job = match event.job() {
-            Some(job) => numbers.of(transaction, job)?,
+            Some(job) => numbers.get(transaction, job)?,
             None => OF_KNOWN,
         };
         let (previous, new, execution, node) = match event.subject {

@@ -53,7 +53,7 @@ pub(super) fn write(
     rows.sort_unstable_by_key(|row| (row.create_time, row.job, row.index, row.id));
     let mut upsert = transaction.prepare_cached(UPSERT)?;
     for row in rows {
-        let job = numbers.of(transaction, row.job)?;
+        let job = numbers.get(transaction, row.job)?;
         write_row(&mut upsert, job, row)?;
     }
     outputs::write(transaction, &changes.outputs)?;

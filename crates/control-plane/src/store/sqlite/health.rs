@@ -20,7 +20,7 @@ struct Stored {
     probe: Option<ExecutionId>,
     /// What its agent is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    asked: Option<Asked>,
+    asked: Option<ProbeRequest>,
     /// When its last back-off ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recovered: Option<u64>,
@@ -33,7 +33,7 @@ struct Stored {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Asked {
+struct ProbeRequest {
     probe: u64,
     until: u64,
 }
@@ -44,18 +44,18 @@ pub(super) fn text(health: &Health) -> Option<String> {
         Health::Recovered { at, length } => {
             let nothing =
                 Trouble { began: *at, since: Timestamp::ZERO, reason: "".into(), accuser: None };
-            Stored { recovered: Some(at.0), ..Stored::of(&nothing, *length) }
+            Stored { recovered: Some(at.0), ..Stored::new(&nothing, *length) }
         }
         Health::BackingOff { until, length, trouble } => {
-            Stored { until: Some(until.0), ..Stored::of(trouble, *length) }
+            Stored { until: Some(until.0), ..Stored::new(trouble, *length) }
         }
         Health::Asked { probe, until, length, trouble } => {
-            let asked = Asked { probe: *probe, until: until.0 };
-            Stored { asked: Some(asked), ..Stored::of(trouble, *length) }
+            let asked = ProbeRequest { probe: *probe, until: until.0 };
+            Stored { asked: Some(asked), ..Stored::new(trouble, *length) }
         }
         // Which namespace the next probe avoids is forgotten at a restart.
         Health::Probing { probe, avoids: _, length, trouble } => {
-            Stored { probe: *probe, ..Stored::of(trouble, *length) }
+            Stored { probe: *probe, ..Stored::new(trouble, *length) }
         }
     };
     serde_json::to_string(&stored).ok()
@@ -75,7 +75,7 @@ pub(super) fn read(text: Option<String>) -> Result<Health, StoreError> {
     Ok(match (recovered, until, asked) {
         (Some(at), _, _) => Health::Recovered { at: Moment(at), length },
         (None, Some(until), _) => Health::BackingOff { until: Moment(until), length, trouble },
-        (None, None, Some(Asked { probe, until })) => {
+        (None, None, Some(ProbeRequest { probe, until })) => {
             Health::Asked { probe, until: Moment(until), length, trouble }
         }
         (None, None, None) => Health::Probing { probe, avoids: None, length, trouble },
@@ -85,7 +85,7 @@ pub(super) fn read(text: Option<String>) -> Result<Health, StoreError> {
 // === impl Stored ===
 
 impl Stored {
-    fn of(trouble: &Trouble, length: Duration) -> Self {
+    fn new(trouble: &Trouble, length: Duration) -> Self {
         Self {
             until: None,
             probe: None,

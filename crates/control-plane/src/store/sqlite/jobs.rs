@@ -79,7 +79,7 @@ impl<'c> JobRows<'c> {
         job: &NewJobRow,
         row: &JobRow,
     ) -> rusqlite::Result<()> {
-        let name = NameColumns::of(&job.name, job.id);
+        let name = NameColumns::new(&job.name, job.id);
         self.insert.execute(params![
             number,
             job.id.bytes(),

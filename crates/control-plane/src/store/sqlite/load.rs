@@ -9,7 +9,7 @@ use api_types::engine::UnknownWord;
 use api_types::job::JobType;
 use api_types::{JobId, NodeId};
 use rusqlite::{Connection, Row};
-use scheduler::change::{Covered, Grant, JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
+use scheduler::change::{Grant, JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow, SlotNode};
 
 use super::row::{self, Id, bad_record, counter, job_state, job_type, job_type_code};
 use super::specs::{self, JOIN_NEWEST};
@@ -157,7 +157,7 @@ fn word<T: FromStr<Err = UnknownWord>>(row: &Row<'_>, column: usize) -> Result<T
 /// there is none yet, the one that the slot is pinned to.
 ///
 /// Each slot is queried separately, since a daemon's slot may have had thousands of executions.
-fn covered(connection: &Connection) -> Result<Vec<Covered>, StoreError> {
+fn covered(connection: &Connection) -> Result<Vec<SlotNode>, StoreError> {
     let mut per_node = connection.prepare(
         "SELECT number, id, slots, indexes FROM job INDEXED BY job_live
          WHERE live = 1 AND type IN (?1, ?2) ORDER BY number",
@@ -183,7 +183,7 @@ fn covered(connection: &Connection) -> Result<Vec<Covered>, StoreError> {
                 None => row::one(&mut pinned, key, read)?,
                 some => some,
             };
-            covered.extend(found.map(|(node, at)| Covered { job, index, node, at }));
+            covered.extend(found.map(|(node, at)| SlotNode { job, index, node, at }));
         }
     }
     Ok(covered)

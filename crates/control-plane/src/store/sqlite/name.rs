@@ -30,7 +30,7 @@ pub(super) struct NameColumns<'a> {
 // === impl NameColumns ===
 
 impl<'a> NameColumns<'a> {
-    pub(super) fn of(name: &'a str, id: JobId) -> Self {
+    pub(super) fn new(name: &'a str, id: JobId) -> Self {
         let stem = generated_stem(name, id);
         let name = (stem.is_none() && name != id.to_string()).then_some(name);
         Self { name, stem }

@@ -25,7 +25,7 @@ impl JobNumbers {
         self.0.insert(id, number);
     }
 
-    pub(super) fn of(
+    pub(super) fn get(
         &mut self,
         transaction: &Transaction<'_>,
         id: JobId,

@@ -58,7 +58,7 @@ pub(in crate::http) struct Arriving {
 }
 
 /// The memory of a large body; returned when this is dropped.
-pub(in crate::http) struct Room {
+pub(in crate::http) struct BodyMemory {
     pub(in crate::http) arriving: Arc<Arriving>,
     _pieces: Permit,
 }
@@ -73,7 +73,11 @@ impl LargeBodies {
 
     /// Memory for a body of this size, if the owner's share has some or if its slow senders leave
     /// some.
-    pub(in crate::http) async fn take(&self, bytes: usize, owner: &Owner) -> Result<Room, Failure> {
+    pub(in crate::http) async fn take(
+        &self,
+        bytes: usize,
+        owner: &Owner,
+    ) -> Result<BodyMemory, Failure> {
         let count = bytes.div_ceil(PIECE_BYTES);
         let pieces = match self.pieces.take(owner, count) {
             Ok(pieces) => pieces,
@@ -91,7 +95,7 @@ impl LargeBodies {
             cut: CancellationToken::new(),
         });
         self.all(|all| all.push(Arc::downgrade(&arriving)));
-        Ok(Room { arriving, _pieces: pieces })
+        Ok(BodyMemory { arriving, _pieces: pieces })
     }
 
     async fn wait_for(&self, count: usize, owner: &Owner) -> Permit {

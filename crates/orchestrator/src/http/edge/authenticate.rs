@@ -4,7 +4,7 @@
 //! counts only on requests that the browser says come from this origin. A response that stays open
 //! ends when the right to it does: with its token, its session, or their expiry.
 
-mod asked;
+mod audited_request;
 mod nodes;
 
 use std::sync::{Arc, LazyLock};
@@ -28,11 +28,11 @@ use crate::access::policy::Rule;
 use crate::access::token::{self, Invalid, Verified};
 use crate::access::{Caller, Needs, Who};
 use crate::clock;
-use crate::http::api::{Api, Found};
+use crate::http::api::{Api, RouteMatch};
 use crate::http::error::{Absent, Denied, Failure};
 use crate::shares::Owner;
 use crate::view::View;
-pub(in crate::http) use asked::Asked;
+pub(in crate::http) use audited_request::AuditedRequest;
 
 /// The cookie of a session.
 pub(in crate::http) const COOKIE: &str = "session";
@@ -57,7 +57,7 @@ pub(in crate::http) struct Access {
     role: Role,
     /// When the right to an answer ends.
     pub(in crate::http) expires: Option<Timestamp>,
-    request: Arc<Asked>,
+    request: Arc<AuditedRequest>,
 }
 
 /// Ends a response when the right to it does.
@@ -72,17 +72,17 @@ struct Right {
 /// Lets a request through with its [`Access`], or refuses it.
 pub(in crate::http) async fn check(
     api: &Arc<Api>,
-    found: &Found<'_>,
+    found: &RouteMatch<'_>,
     mut request: Request<Body>,
 ) -> Response {
-    let Rule { operation, needs } = found.about().rules.rule(request.method());
-    let asked = Arc::new(Asked::of(api, &request, operation));
+    let Rule { operation, needs } = found.meta().rules.rule(request.method());
+    let asked = Arc::new(AuditedRequest::new(api, &request, operation));
     if needs == Needs::Nothing {
         request.extensions_mut().insert(Arc::clone(&asked));
     }
     if needs != Needs::Nothing
-        && let Some(shown) =
-            RequestContext::of(request.extensions()).and_then(|it| it.certificate.clone())
+        && let Some(shown) = RequestContext::from_extensions(request.extensions())
+            .and_then(|it| it.certificate.clone())
     {
         let checked = nodes::check(api, found, needs, &shown, asked, request);
         return Box::pin(checked).await;
@@ -136,7 +136,7 @@ pub(in crate::http) async fn check(
 }
 
 /// Answers for as long as the right lasts.
-async fn within(right: Right, found: &Found<'_>, request: Request<Body>) -> Response {
+async fn within(right: Right, found: &RouteMatch<'_>, request: Request<Body>) -> Response {
     // What changes something is not broken off halfway: its caller would not know what became of it.
     let reads = [Method::GET, Method::HEAD].contains(request.method());
     let is_cut = reads || right.cuts_uploads;

@@ -14,8 +14,8 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
-use super::arriving::{BODY_TIMEOUT, LargeBodies, Room};
-use super::authenticate::{Access, Asked};
+use super::arriving::{BODY_TIMEOUT, BodyMemory, LargeBodies};
+use super::authenticate::{Access, AuditedRequest};
 use crate::http::api::Api;
 use crate::http::error::{BadRequest, Failure};
 use crate::json::{self, Author, Unreadable};
@@ -44,7 +44,7 @@ pub(in crate::http) const READ_ON_THE_SPOT_BYTES: usize = 64 * 1024;
 /// answered.
 pub(in crate::http) struct JsonBody {
     pub(in crate::http) bytes: Bytes,
-    _room: Option<Room>,
+    _memory: Option<BodyMemory>,
 }
 
 /// A required body in one of the languages of jobs.
@@ -53,7 +53,7 @@ pub(in crate::http) struct JobBody {
     pub(in crate::http) language: Language,
     owner: Owner,
     /// Of what its aliases made of it.
-    expanded: Option<Room>,
+    expanded: Option<BodyMemory>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,9 +112,9 @@ impl JobBody {
     /// like this.
     pub(in crate::http) async fn expand(&mut self, bytes: usize, api: &Api) -> Result<(), Failure> {
         if bytes > SMALL_BODY_BYTES {
-            let room = api.pools.large_bodies.take(bytes, &self.owner).await?;
-            room.arriving.complete();
-            self.expanded = Some(room);
+            let memory = api.pools.large_bodies.take(bytes, &self.owner).await?;
+            memory.arriving.complete();
+            self.expanded = Some(memory);
         }
         Ok(())
     }
@@ -156,13 +156,13 @@ impl JsonBody {
 fn owner(parts: &Parts, api: &Api) -> Owner {
     match parts.extensions.get::<Access>() {
         Some(access) => api.pools.owner(access.caller()),
-        None => Owner::unknown(Peer::of(&parts.extensions).0),
+        None => Owner::unknown(Peer::from_extensions(&parts.extensions).0),
     }
 }
 
 async fn receive_in_time(parts: &Parts, body: Body, api: &Api) -> Result<JsonBody, Failure> {
     // What the audit log says of a request goes with it where its credentials are in its body.
-    let is_open = parts.extensions.get::<Arc<Asked>>().is_some();
+    let is_open = parts.extensions.get::<Arc<AuditedRequest>>().is_some();
     let limit = if is_open { OPEN_BODY_BYTES } else { MAX_BODY_BYTES };
     let small = if is_open { OPEN_BODY_BYTES } else { SMALL_BODY_BYTES };
     let owner = owner(parts, api);
@@ -202,9 +202,9 @@ impl Receiving<'_> {
             return Err(BadRequest::BodyTooLarge { limit_bytes: limit }.into());
         }
         let mut received = Vec::new();
-        let mut room: Option<Result<Room, Failure>> = None;
+        let mut memory: Option<Result<BodyMemory, Failure>> = None;
         let mut length = 0_usize;
-        while let Some(data) = next_piece(&mut body, room.as_ref()).await? {
+        while let Some(data) = next_piece(&mut body, memory.as_ref()).await? {
             length = length.saturating_add(data.len());
             if length > DISCARD_BYTES {
                 return Err(BadRequest::BodyTooLarge { limit_bytes: limit }.into());
@@ -212,16 +212,16 @@ impl Receiving<'_> {
             if is_large || length > limit {
                 continue;
             }
-            if length > self.small && room.is_none() {
+            if length > self.small && memory.is_none() {
                 // Without a declared length, a body may be as long as any.
                 let bytes = announced.and_then(|bytes| usize::try_from(bytes).ok());
                 let bytes = bytes.unwrap_or(limit).max(length);
-                room = Some(self.large_bodies.take(bytes, &self.owner).await);
+                memory = Some(self.large_bodies.take(bytes, &self.owner).await);
             }
-            match &room {
+            match &memory {
                 // Read and discarded as well, so that the sender sees the reason.
                 Some(Err(_)) => continue,
-                Some(Ok(room)) => room.arriving.received(data.len()),
+                Some(Ok(memory)) => memory.arriving.received(data.len()),
                 None => {}
             }
             received.extend_from_slice(&data);
@@ -229,11 +229,11 @@ impl Receiving<'_> {
         if is_large || length > limit {
             return Err(BadRequest::BodyTooLarge { limit_bytes: limit }.into());
         }
-        let room = room.transpose()?;
-        if let Some(room) = &room {
-            room.arriving.complete();
+        let memory = memory.transpose()?;
+        if let Some(memory) = &memory {
+            memory.arriving.complete();
         }
-        Ok(JsonBody { bytes: received.into(), _room: room })
+        Ok(JsonBody { bytes: received.into(), _memory: memory })
     }
 }
 
@@ -241,7 +241,7 @@ impl Receiving<'_> {
 /// owner's other bodies need the memory.
 async fn next_piece(
     body: &mut Body,
-    room: Option<&Result<Room, Failure>>,
+    memory: Option<&Result<BodyMemory, Failure>>,
 ) -> Result<Option<Bytes>, Failure> {
     loop {
         let frame = match body.frame().now_or_never() {
@@ -249,8 +249,8 @@ async fn next_piece(
             None => {
                 // In a separate allocation, as the timer of the whole.
                 let in_time = Box::pin(tokio::time::timeout(STALL_TIMEOUT, body.frame()));
-                let frame = match room {
-                    Some(Ok(room)) => room.arriving.cut.run_until_cancelled(in_time).await,
+                let frame = match memory {
+                    Some(Ok(memory)) => memory.arriving.cut.run_until_cancelled(in_time).await,
                     _ => Some(in_time.await),
                 };
                 frame.and_then(Result::ok).ok_or(BadRequest::BodyTooSlow { limit: BODY_TIMEOUT })?

@@ -9,7 +9,7 @@ use super::arriving::LargeBodies;
 use crate::access::Caller;
 use crate::creating::Creating;
 use crate::shares::pace::Pace;
-use crate::shares::turns::Turns;
+use crate::shares::permit_queue::PermitQueue;
 use crate::shares::{Owner, Pool, Refusals, Shares};
 
 /// The connection limit: enough for all inputs that may wait for the driver, all waiting reads, all
@@ -67,9 +67,9 @@ pub(crate) struct Pools {
     /// Bounds of a namespace hold for records that are being created, too.
     pub(crate) creating: Creating,
     /// For what takes long to read.
-    pub(crate) parsing: Turns,
+    pub(crate) parsing: PermitQueue,
     /// For what the scheduler looks at every node for.
-    pub(crate) surveys: Turns,
+    pub(crate) surveys: PermitQueue,
     /// Whether callers are told apart.
     tells_apart: bool,
 }
@@ -98,15 +98,15 @@ impl Pools {
             large_bodies: LargeBodies::new(refusals),
             changes: Pace::new(refusals),
             creating: Creating::default(),
-            parsing: Turns::new(parsing, PARSING_TURNS, PARSING_PLACES, refusals),
-            surveys: Turns::new(surveys, SURVEY_TURNS, SURVEY_PLACES, refusals),
+            parsing: PermitQueue::new(parsing, PARSING_TURNS, PARSING_PLACES, refusals),
+            surveys: PermitQueue::new(surveys, SURVEY_TURNS, SURVEY_PLACES, refusals),
             tells_apart,
         }
     }
 
     /// Whom the permits of a caller are charged to.
     pub(crate) fn owner(&self, caller: &Caller) -> Owner {
-        if self.tells_apart { Owner::of(caller) } else { Owner::everyone() }
+        if self.tells_apart { Owner::for_caller(caller) } else { Owner::everyone() }
     }
 
     /// The name of each pool, what is in use of it, and the whole; with `queue`, which belongs to the

@@ -3,7 +3,7 @@
 use api_types::cluster::ChangeNotice;
 use api_types::history::{HistoryEvent, HistoryGap};
 use api_types::log::{LogFrame, LogLine};
-use api_types::openapi::{About, finish};
+use api_types::openapi::{ApiInfo, finish};
 use api_types::protocol::AssignmentLine;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -11,7 +11,7 @@ use utoipa::OpenApi;
 use crate::http::edge::authenticate::COOKIE;
 use crate::http::operations::{openapi, operations};
 
-const ABOUT: About = About {
+const INFO: ApiInfo = ApiInfo {
     title: "Job orchestration service",
     description: "Submits jobs to a cluster, watches them, and describes its nodes.\n\n\
         Keys of JSON bodies and enumerated words match regardless of case; this document has \
@@ -54,7 +54,7 @@ struct Additions;
 /// What the file should say.
 pub(in crate::http) fn document() -> Value {
     let described = operations().described();
-    with_credentials(finish(described.document(Additions::openapi()), &ABOUT))
+    with_credentials(finish(described.document(Additions::openapi()), &INFO))
 }
 
 /// How callers prove who they are.

@@ -21,7 +21,7 @@ use crate::access::rejection;
 use crate::clock;
 use crate::driver::CallError;
 use crate::http::api::{Api, Handled};
-use crate::http::edge::authenticate::Asked;
+use crate::http::edge::authenticate::AuditedRequest;
 use crate::http::edge::body::JsonBody;
 use crate::http::error::{BadRequest, Denied, Failure};
 use crate::http::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, examples, params, refusals};
@@ -55,7 +55,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
 )]
 async fn enrol(
     State(api): State<Arc<Api>>,
-    Extension(request_of): Extension<Arc<Asked>>,
+    Extension(request_of): Extension<Arc<AuditedRequest>>,
     _: Query,
     body: JsonBody,
 ) -> Handled {
@@ -206,7 +206,7 @@ fn joined_before(
     let of_key = format!(" {key}");
     api.view.records().of_kind(RecordKind::NodeIdentity).into_iter().find_map(|record| {
         let node = record.key.key.strip_suffix(&of_key)?.parse().ok()?;
-        let identity = StoredIdentity::of(&record).filter(|it| it.token_id == token_id)?;
+        let identity = StoredIdentity::from_record(&record).filter(|it| it.token_id == token_id)?;
         Some((node, record, identity))
     })
 }

@@ -250,7 +250,7 @@ impl Events {
         // Rendered there too: a page may have 8 MB.
         let read = self.api.read(move |reads| {
             let page = reads.events(&query)?;
-            let names = text::Names::of(&page.entries, reads, &view)?;
+            let names = text::Names::load(&page.entries, reads, &view)?;
             Ok((text::events(&page.entries, &names)?, page))
         });
         let page = tokio::select! {

@@ -13,7 +13,7 @@ use http::{HeaderValue, header};
 use crate::access::exchange::{ExchangeRefusal, Minted, Person, Secret, mint};
 use crate::clock;
 use crate::http::api::{Api, Handled};
-use crate::http::edge::authenticate::Asked;
+use crate::http::edge::authenticate::AuditedRequest;
 use crate::http::edge::body::JsonBody;
 use crate::http::error::Denied;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, refusals};
@@ -60,7 +60,7 @@ async fn methods(State(api): State<Arc<Api>>, _: Query) -> Handled {
 )]
 async fn exchange(
     State(api): State<Arc<Api>>,
-    Extension(request): Extension<Arc<Asked>>,
+    Extension(request): Extension<Arc<AuditedRequest>>,
     _: Query,
     body: JsonBody,
 ) -> Handled {
@@ -76,7 +76,7 @@ async fn exchange(
 /// Whose ID token this is. Refusals are noted as those of other credentials.
 pub(super) async fn known(
     api: &Api,
-    request: &Asked,
+    request: &AuditedRequest,
     id_token: &str,
     nonce: Option<&str>,
 ) -> Result<Person, ExchangeRefusal> {

@@ -120,7 +120,7 @@ async fn list(
             specs.insert(job.id, job.version, jobs::specification_of(&job));
             let mut executions = Vec::with_capacity(page.items.len());
             for stored in page.items {
-                let spec = specs.of(reads, &stored.row)?;
+                let spec = specs.for_execution(reads, &stored.row)?;
                 let spec = spec.ok_or_else(|| lookup::absent(Kind::Job, &text))?;
                 executions.push(record(stored, spec, &access));
             }
@@ -199,7 +199,7 @@ async fn describe(
             let stored = lookup::execution(reads, &access, &text)?;
             // Retention may have removed the job since.
             let mut specs = Specs::default();
-            let spec = specs.of(reads, &stored.row)?;
+            let spec = specs.for_execution(reads, &stored.row)?;
             let spec = spec.ok_or_else(|| lookup::absent(Kind::Execution, &text))?;
             Ok(record(stored, spec, &access))
         })
@@ -220,7 +220,7 @@ impl Specs {
     }
 
     /// That of this execution; none if the job is gone.
-    pub(super) fn of(
+    pub(super) fn for_execution(
         &mut self,
         reads: &dyn Reads,
         row: &ExecutionRow,

@@ -262,7 +262,9 @@ fn record(stored: StoredJob, view: &View, access: &Access) -> Job {
     let spec = specification_of(&stored);
     let waits = match stored.state {
         JobStateType::Queued if matches!(spec.job_type, JobType::Batch | JobType::Service) => {
-            Demand::of(&spec).ok().and_then(|demand| view.explanation(&spec.namespace, demand))
+            Demand::from_spec(&spec)
+                .ok()
+                .and_then(|demand| view.explanation(&spec.namespace, demand))
         }
         _ => None,
     };

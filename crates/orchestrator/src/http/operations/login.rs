@@ -24,7 +24,7 @@ use crate::access::credential::random;
 use crate::access::exchange::{ExchangeRefusal, Minted, Secret, mint};
 use crate::clock;
 use crate::http::api::{Api, Handled};
-use crate::http::edge::authenticate::{Asked, cookie};
+use crate::http::edge::authenticate::{AuditedRequest, cookie};
 use crate::http::openapi::{CALL, QUERY, refusals};
 use crate::http::query::{Text, query};
 use crate::issuer::{self, Issuer};
@@ -125,7 +125,7 @@ async fn begin(
 )]
 async fn finish(
     State(api): State<Arc<Api>>,
-    Extension(request): Extension<Arc<Asked>>,
+    Extension(request): Extension<Arc<AuditedRequest>>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Handled {
@@ -156,7 +156,7 @@ async fn started(
 /// The session cookie of the person who comes back.
 async fn finished(
     api: &Api,
-    request: &Asked,
+    request: &AuditedRequest,
     uri: &Uri,
     headers: &HeaderMap,
     begun: Option<Begun>,

@@ -114,7 +114,7 @@ async fn logs(
                 }
             };
             // Here, because the specification may be large.
-            Ok((job.id, Which::of(job.id, &jobs::specification_of(&job)), execution))
+            Ok((job.id, Which::for_job(job.id, &jobs::specification_of(&job)), execution))
         })
         .await?;
     let which = match &execution {

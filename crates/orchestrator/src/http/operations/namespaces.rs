@@ -108,7 +108,7 @@ async fn put(
     let permissions = checked(&name, &description, permissions, &nodes)?;
     let now = clock::now();
     let record = api.view.records().get(&namespaces::key(&name));
-    let before = record.as_ref().map(StoredNamespace::of);
+    let before = record.as_ref().map(StoredNamespace::from_record);
     let create_time = before.map_or(now, |before| before.create_time);
     let changed =
         StoredNamespace { description, permissions, nodes, create_time, modify_time: now };
@@ -144,7 +144,7 @@ async fn delete(
         let tokens = records.of_kind(RecordKind::Token);
         let named = tokens
             .iter()
-            .filter_map(StoredToken::of)
+            .filter_map(StoredToken::from_record)
             .find(|token| !token.is_over(clock::now()) && token.namespaces.contains(&name));
         if let Some(token) = named {
             let reason = format!("the token '{}' names it", token.name);
@@ -258,5 +258,5 @@ fn find(api: &Api, name: &str) -> Option<Namespace> {
 }
 
 fn wire(record: &Record) -> Namespace {
-    StoredNamespace::of(record).wire(record.key.key.clone())
+    StoredNamespace::from_record(record).wire(record.key.key.clone())
 }

@@ -53,7 +53,7 @@ async fn list(State(api): State<Arc<Api>>, _: Query) -> Handled {
     let now = clock::now();
     let records = api.view.records().of_kind(RecordKind::JoinToken);
     let tokens = records.iter().filter_map(|record| {
-        let token = StoredJoinToken::of(record).filter(|token| now < token.expire_time)?;
+        let token = StoredJoinToken::from_record(record).filter(|token| now < token.expire_time)?;
         Some(token.wire(&record.key.key))
     });
     json(&ListNodeTokens { node_tokens: tokens.collect() })
@@ -128,7 +128,7 @@ async fn revoke(
     Parameter(id): Parameter,
 ) -> Handled {
     let key = StoredJoinToken::key(&id);
-    let found = api.view.records().get(&key).as_ref().and_then(StoredJoinToken::of);
+    let found = api.view.records().get(&key).as_ref().and_then(StoredJoinToken::from_record);
     let token = found.ok_or_else(|| lookup::absent(Kind::Token, &id))?;
     let write = RecordWrite::removal(key);
     api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;

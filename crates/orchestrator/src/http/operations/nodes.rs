@@ -236,7 +236,7 @@ async fn label(
     }
     let known: Vec<_> = records
         .into_iter()
-        .filter_map(|record| Some((StoredIdentity::of(&record)?, record)))
+        .filter_map(|record| Some((StoredIdentity::from_record(&record)?, record)))
         .collect();
     let before = known.iter().map(|(identity, _)| identity.given());
     let given =

@@ -22,9 +22,9 @@ use axum::extract::State;
 use control_plane::clock::Reading;
 use daemon::collect;
 use daemon::http::Operations;
-use failpoint::Places;
+use failpoint::StepFailpoints;
 use scheduler::input::{Answer, Input};
-use scheduler::silence::Held;
+use scheduler::silence::NodeLease;
 
 use crate::access::node::{CertifiedNode, without_claims};
 use crate::driver::CallError;
@@ -36,7 +36,7 @@ use crate::http::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, pa
 use crate::http::query::Query;
 use crate::http::respond::{blocking, json};
 
-const REPORT_PLACES: Places<CallError> = Places {
+const REPORT_FAILPOINTS: StepFailpoints<CallError> = StepFailpoints {
     before: "report.take",
     after: "report.answer",
     refused: || CallError::QueueFull,
@@ -74,7 +74,7 @@ async fn join(
     Parameter(text): Parameter,
     body: JsonBody,
 ) -> Handled {
-    let node = bounds::foreign_node(&api, lookup::full_node(&text)?)?;
+    let node = bounds::agent_node(&api, lookup::full_node(&text)?)?;
     bounds::check_size(&body)?;
     let mut request: SessionRequest = body.read_exactly()?;
     bounds::check_session(&request)?;
@@ -116,7 +116,8 @@ async fn heartbeat(
     heartbeat.cut_texts();
     let boot = Reading::now().boot;
     // The listener renews a known session without waiting for the driver.
-    if let Some(Held { lease, probe, .. }) = api.view.presence().heard(node, &heartbeat, boot) {
+    if let Some(NodeLease { lease, probe, .. }) = api.view.presence().heard(node, &heartbeat, boot)
+    {
         return json(&HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(lease) });
     }
     match api.handle.call(Input::Heartbeat { node, heartbeat }).await? {
@@ -151,7 +152,7 @@ async fn report(
     let (ReportBatch { session, reports }, _body) = read_reports(body).await?;
     let take = || api.handle.call(Input::Reports { node, session, reports: reports.clone() });
     api.observer.metrics.reports.inc_by(reports.len() as u64);
-    match failpoint::around(REPORT_PLACES, take).await? {
+    match failpoint::around(REPORT_FAILPOINTS, take).await? {
         Answer::Acknowledged(acknowledged) => json(&ReportAnswer { acknowledged }),
         other => Err(unexpected("reports", &other)),
     }

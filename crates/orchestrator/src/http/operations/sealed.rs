@@ -247,7 +247,7 @@ pub(super) async fn delete<R: Resource>(
 }
 
 fn shown<R: Resource>(record: &Record) -> Option<R::Shown> {
-    SealedRecord::<R>::of(record).map(|it| R::shown(it, &record.key))
+    SealedRecord::<R>::from_record(record).map(|it| R::shown(it, &record.key))
 }
 
 /// The records of a kind in one namespace.

@@ -18,7 +18,7 @@ use crate::access::token::{self, SESSION, StoredSession, StoredToken, shown};
 use crate::access::{Caller, Needs, Who};
 use crate::clock;
 use crate::http::api::{Api, Handled};
-use crate::http::edge::authenticate::{Access, Asked, cookie_name};
+use crate::http::edge::authenticate::{Access, AuditedRequest, cookie_name};
 use crate::http::edge::body::JsonBody;
 use crate::http::error::{Denied, Failure};
 use crate::http::openapi::{BODY, CALL, QUERY, examples, refusals};
@@ -35,7 +35,7 @@ const SESSION_LIFETIME: Duration = Duration::from_hours(12);
 const SESSIONS_OF_ONE: usize = 50;
 
 /// A session that is to be stored.
-pub(super) struct Opened {
+pub(super) struct NewSession {
     pub(super) write: RecordWrite,
     pub(super) cookie: String,
     expire_time: Timestamp,
@@ -61,7 +61,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
 )]
 async fn sign_in(
     State(api): State<Arc<Api>>,
-    Extension(request): Extension<Arc<Asked>>,
+    Extension(request): Extension<Arc<AuditedRequest>>,
     _: Query,
     body: JsonBody,
 ) -> Handled {
@@ -90,7 +90,8 @@ async fn sign_in(
 /// Removes the oldest sessions of a token to make room for another.
 fn surplus(records: &Published, token_id: &str) -> Vec<RecordWrite> {
     let sessions = records.of_kind(RecordKind::Session).into_iter().filter_map(|record| {
-        let session = StoredSession::of(&record).filter(|session| session.token_id == token_id)?;
+        let session =
+            StoredSession::from_record(&record).filter(|session| session.token_id == token_id)?;
         Some((session.expire_time, record.key))
     });
     let mut sessions: Vec<_> = sessions.collect();
@@ -105,7 +106,7 @@ pub(super) fn open(
     token_id: &str,
     expires: Option<Timestamp>,
     now: Timestamp,
-) -> Opened {
+) -> NewSession {
     let end = now + SESSION_LIFETIME;
     let expire_time = expires.map_or(end, |expires| expires.min(end));
     let credential = Credential::mint();
@@ -113,7 +114,7 @@ pub(super) fn open(
     let session = StoredSession { token_id: token_id.to_owned(), expire_time, hash };
     let age = expire_time.since(now).as_secs();
     let cookie = set_cookie(api, &credential.text(SESSION), age);
-    Opened { write: session.write(&credential.id), cookie, expire_time }
+    NewSession { write: session.write(&credential.id), cookie, expire_time }
 }
 
 /// Sign Out
@@ -132,7 +133,11 @@ async fn sign_out(State(api): State<Arc<Api>>, access: Access, _: Query) -> Hand
     if let Who::Token { session: Some(session), id, .. } = &access.caller().who {
         let mut ends = vec![RecordKind::Session.key(session)];
         let token = api.view.records().get(&StoredToken::key(id));
-        if token.as_ref().and_then(StoredToken::of).is_some_and(|token| token.hash.is_empty()) {
+        if token
+            .as_ref()
+            .and_then(StoredToken::from_record)
+            .is_some_and(|token| token.hash.is_empty())
+        {
             ends.push(StoredToken::key(id));
         }
         let writes = ends.into_iter().map(RecordWrite::removal).collect();

@@ -83,7 +83,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
 async fn list(State(api): State<Arc<Api>>, access: Access, _: Query) -> Handled {
     let records = api.view.records().of_kind(RecordKind::Token);
     let tokens = records.iter().filter_map(|record| {
-        let token = StoredToken::of(record)?;
+        let token = StoredToken::from_record(record)?;
         manages(access.caller(), &token).then(|| token.wire(&record.key.key))
     });
     json(&ListTokens { tokens: tokens.collect() })
@@ -154,7 +154,7 @@ async fn revoke(
     let key = StoredToken::key(&id);
     let records = api.view.records();
     let found = records.get(&key);
-    let token = found.as_ref().and_then(StoredToken::of);
+    let token = found.as_ref().and_then(StoredToken::from_record);
     let caller = access.caller();
     let is_own = matches!(&caller.who, Who::Token { id: own, .. } if *own == id);
     let token = token.filter(|token| is_own || manages(caller, token));
@@ -241,7 +241,8 @@ struct Parent {
 fn parent(api: &Api, access: &Access) -> Result<Option<Parent>, Failure> {
     let Who::Token { id, .. } = &access.caller().who else { return Ok(None) };
     let record = api.view.records().get(&StoredToken::key(id));
-    let found = record.and_then(|record| Some((StoredToken::of(&record)?, record.unchanged())));
+    let found =
+        record.and_then(|record| Some((StoredToken::from_record(&record)?, record.unchanged())));
     match found {
         None => Err(Denied::InvalidCredentials(Invalid::Unknown).into()),
         Some((token, _)) if token.is_over(clock::now()) => {
@@ -292,7 +293,7 @@ async fn check_count(
         (api.view.records().of_kind(RecordKind::Token), token.clone(), clock::now());
     // There may be thousands.
     let full = blocking(move || {
-        let tokens = records.iter().filter_map(StoredToken::of);
+        let tokens = records.iter().filter_map(StoredToken::from_record);
         token_count::full_namespace(tokens, &new, others, now).map(str::to_owned)
     });
     match full.await? {

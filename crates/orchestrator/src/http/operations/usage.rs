@@ -145,7 +145,7 @@ fn record(
     if stored.row.node != node || stored.row.compute != ComputeState::BidAccepted {
         return Ok(None);
     }
-    let Some(spec) = specs.of(reads, &stored.row)? else { return Ok(None) };
+    let Some(spec) = specs.for_execution(reads, &stored.row)? else { return Ok(None) };
     let execution = executions::record(stored, spec, access);
     Ok(Some(Execution { usage: Some(one.usage), ..execution }))
 }

@@ -296,7 +296,7 @@ impl Shape for Positions {
                      like e-….stdout.1024"
                 ))
             })?;
-            *positions.entry(id).or_default().of_mut(stream) = offset;
+            *positions.entry(id).or_default().offset_mut(stream) = offset;
         }
         Ok(positions)
     }

@@ -104,7 +104,7 @@ async fn while_the_disk_hangs_waiting_inputs_are_bounded_and_reads_continue() {
 fn submitter(namespace: &str, token: usize) -> Owner {
     let who = Who::Token { id: token.to_string(), name: "it".to_owned(), session: None };
     let namespaces = Namespaces::Only([namespace.to_owned()].into());
-    Owner::of(&Caller { who, role: Role::Submitter, namespaces })
+    Owner::for_caller(&Caller { who, role: Role::Submitter, namespaces })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use api_types::{JobId, NodeId};
 use control_plane::audit::Chains;
 use control_plane::records::Record;
 use control_plane::store::{
-    Commit, Known, Outcome, Progress, RequestKey, Store, StoreError, sqlite,
+    Commit, LookupResults, Outcome, Progress, RequestKey, Store, StoreError, sqlite,
 };
 use reqwest::Method;
 use scheduler::change::{Live, LiveJobRow};
@@ -25,7 +25,7 @@ use crate::driver;
 use crate::http::api::{Api, Own};
 use crate::http::{Guard, Pools, serve};
 use crate::keys::KeyRing;
-use crate::logs::Access;
+use crate::logs::LogService;
 use crate::observer::Observer;
 use crate::reads::Reader;
 use crate::settings::Settings;
@@ -123,7 +123,7 @@ impl Store for Gated {
         keys: &[RequestKey],
         oldest: Moment,
         jobs: &[JobId],
-    ) -> Result<Known, StoreError> {
+    ) -> Result<LookupResults, StoreError> {
         self.store.lookup(keys, oldest, jobs)
     }
 }
@@ -158,7 +158,7 @@ impl Service {
         let metrics = Arc::clone(&Observer::default().metrics);
         let cluster = Watched::new(Arc::clone(&view), metrics, reader.clone());
         let refusals = Refusals::default();
-        let logs = Access::new(reader.clone(), Arc::clone(&view), &refusals, stopping.clone());
+        let logs = LogService::new(reader.clone(), Arc::clone(&view), &refusals, stopping.clone());
         let api = Arc::new(Api {
             handle,
             reader,

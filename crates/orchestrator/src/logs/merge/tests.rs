@@ -27,7 +27,7 @@ const EVENTS_OF_EACH: u64 = 3;
 
 struct Stored {
     store: SqliteStore,
-    access: Arc<Access>,
+    service: Arc<LogService>,
     commits: u64,
     _directory: TempDir,
 }
@@ -39,8 +39,8 @@ impl Stored {
         let view = Arc::new(View::default());
         let refusals = Refusals::default();
         let reader = Reader::new(reads, &refusals);
-        let access = Access::new(reader, view, &refusals, CancellationToken::new());
-        Self { store, access: Arc::new(access), commits: 0, _directory: directory }
+        let service = LogService::new(reader, view, &refusals, CancellationToken::new());
+        Self { store, service: Arc::new(service), commits: 0, _directory: directory }
     }
 
     fn commit(&mut self, changes: &Changes) {
@@ -51,12 +51,12 @@ impl Stored {
         let id = CommitId { term, number: self.commits };
         let write = Write::Batch { changes, keys: &[], records: &[], audit: &[], loads: &[] };
         self.store.commit(&Commit { id, stamp, write }).unwrap();
-        self.access.view.feed().announce(changes);
+        self.service.view.feed().announce(changes);
     }
 
     fn merge(&self, tail: u64) -> Merge {
         let options = LogOptions { follow: true, tail: Some(tail), ..LogOptions::default() };
-        Merge::new(&self.access, Which::Together(JOB), options, Resumed::new())
+        Merge::new(&self.service, Which::Together(JOB), options, Resumed::new())
     }
 }
 

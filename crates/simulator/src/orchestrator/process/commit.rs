@@ -3,7 +3,7 @@
 use api_types::Timestamp;
 use control_plane::batch::NumberedCommit;
 use control_plane::clock::Stamp;
-use control_plane::step::{Event, TakeError, Taken};
+use control_plane::step::{Event, TakeError, TermState};
 use control_plane::store::{Outcome, StoreError};
 use scheduler::mint::Mint;
 
@@ -90,7 +90,7 @@ impl Process {
         stamp: Stamp,
         around: &mut Surroundings<'_>,
         random: &mut Random,
-    ) -> Result<Taken, TakeError> {
+    ) -> Result<TermState, TakeError> {
         self.leases.clear();
         if let Some(witness) = &mut around.witness {
             witness.state_is_loaded();
@@ -101,6 +101,6 @@ impl Process {
         let progress = around.disk.take(around.now)?;
         let mint = Mint::from_seed(random.seed());
         let settings = sabotaged_settings(self.settings, around.sabotage);
-        Taken::load(&mut around.disk.store, progress, settings, mint, || stamp.moment)
+        TermState::load(&mut around.disk.store, progress, settings, mint, || stamp.moment)
     }
 }

@@ -1,7 +1,7 @@
 //! What leaves a process once it is stored: answers, and lines of streams.
 
 use api_types::protocol::{Assignment, AssignmentLine, HeartbeatAnswer, SessionAnswer};
-use control_plane::step::{Held, NotCreated, Release, Reply};
+use control_plane::step::{Delivery, NotCreated, Release, Reply};
 use scheduler::change::{AssignmentChange, Effect};
 use scheduler::input;
 
@@ -32,16 +32,16 @@ impl Process {
         self.publish(&release);
         let disk = &*around.disk;
         for held in release.held {
-            if let (Held::Effect(effect), Some(digest)) = (&held, &mut *around.digest) {
+            if let (Delivery::Effect(effect), Some(digest)) = (&held, &mut *around.digest) {
                 digest.add_effect(effect);
             }
             match held {
-                Held::Reply(caller, reply) => self.reply(caller, reply, disk, outgoing),
-                Held::Effect(Effect::CloseStream { node }) => {
+                Delivery::Reply(caller, reply) => self.reply(caller, reply, disk, outgoing),
+                Delivery::Effect(Effect::CloseStream { node }) => {
                     let closed = self.streams.remove(&node);
                     outgoing.extend(closed.map(|at| Outgoing::Line(at, StreamLine::Closed)));
                 }
-                Held::Effect(Effect::Assign { node, change }) => {
+                Delivery::Effect(Effect::Assign { node, change }) => {
                     if let Some(stream) = self.streams.get(&node) {
                         let line = line(assignment(disk, change));
                         outgoing.push(Outgoing::Line(*stream, StreamLine::Lines(vec![line])));

@@ -108,7 +108,7 @@ async fn a_restart_of_the_engine_under_load_loses_no_job() {
         eprintln!("skipped: CHAOS_DOCKER_RESTART is not set to a command that restarts docker");
         return;
     };
-    let Some(mut cluster) = Cluster::of(2).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(2).await else { return };
     let job = single_attempt(&cluster.image);
     let jobs = submit_many(&mut cluster, &job).await;
     cluster.wait_for_job(jobs[0], JobStateType::Running).await;

@@ -72,7 +72,7 @@ async fn message(cluster: &Cluster, job: JobId) -> String {
 #[tokio::test]
 #[ignore = "long"]
 async fn a_run_of_an_hour_outlives_a_minute_of_silence_and_one_with_a_short_lost_after_does_not() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let patient = cluster.submit(&batch(&cluster.image, &["sleep", "80"])).await;
     let mut impatient = batch(&cluster.image, &["sleep", "600"]);
     impatient["Tasks"][0]["Timeouts"] = json!({ "LostAfter": 10 });
@@ -103,7 +103,7 @@ async fn a_run_of_an_hour_outlives_a_minute_of_silence_and_one_with_a_short_lost
 #[tokio::test]
 #[ignore = "long"]
 async fn a_run_of_an_hour_whose_machine_never_returns_completes_elsewhere_with_one_attempt() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
     let mut job = batch(&cluster.image, &["sleep", "25"]);
     job["RetryPolicy"] = json!({ "Attempts": 1 });
     let id = cluster.submit(&job).await;

@@ -14,11 +14,11 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone)]
 pub(super) struct Collector {
     address: SocketAddr,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<Contents>>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Contents {
     spans: Vec<Collected>,
     tokens: Vec<String>,
 }

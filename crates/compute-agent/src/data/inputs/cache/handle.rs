@@ -24,7 +24,7 @@ pub(crate) enum CacheHandle<'a> {
 }
 
 /// What the cache has.
-pub(crate) enum Found {
+pub(crate) enum CacheLookup {
     /// The entry, now in the directory as well.
     Linked {
         bytes: u64,
@@ -61,8 +61,8 @@ impl CacheHandle<'_> {
             return parent.fill(key, directory, quota, fetch).await;
         }
         match self.find(key, directory).await? {
-            Found::Linked { bytes } => quota.count(bytes),
-            Found::Missing(missing) => {
+            CacheLookup::Linked { bytes } => quota.count(bytes),
+            CacheLookup::Missing(missing) => {
                 fetch().await?;
                 missing.keep().await;
                 Ok(())
@@ -71,14 +71,14 @@ impl CacheHandle<'_> {
     }
 
     /// Fills `directory` from the entry, or makes the caller the one who fetches it.
-    pub(crate) async fn find(&self, key: &str, directory: &Path) -> io::Result<Found> {
+    pub(crate) async fn find(&self, key: &str, directory: &Path) -> io::Result<CacheLookup> {
         let directory = directory.to_owned();
         let (cache, namespace) = match self {
             Self::Own { cache, namespace } => (cache, namespace),
             Self::Parent(_) => return Err(io::Error::other("only the agent has the entries")),
         };
         if cache.max_bytes == 0 {
-            return Ok(Found::Missing(Missing { entry: None, directory }));
+            return Ok(CacheLookup::Missing(Missing { entry: None, directory }));
         }
         let name = Cache::name(namespace, key);
         let turn = cache.turn(&name).lock_owned().await;
@@ -86,11 +86,11 @@ impl CacheHandle<'_> {
         let (from, to) = (path.clone(), directory.clone());
         if let Some(bytes) = blocking(move || link_if_there(&from, &to)).await? {
             debug!(key, bytes, "an input comes from the cache");
-            return Ok(Found::Linked { bytes });
+            return Ok(CacheLookup::Linked { bytes });
         }
         let (root, max_bytes) = (cache.root.clone(), cache.max_bytes);
         let entry = Some(Entry { root, path, max_bytes, _turn: turn });
-        Ok(Found::Missing(Missing { entry, directory }))
+        Ok(CacheLookup::Missing(Missing { entry, directory }))
     }
 }
 

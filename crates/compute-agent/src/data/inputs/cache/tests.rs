@@ -164,7 +164,7 @@ async fn another_namespace_fetches_for_itself() {
     let other = CacheHandle::Own { cache: &fixture.cache, namespace: "other" };
     let directory = fixture.dir.path().join("in-other");
     let found = other.find("a", &directory).await.unwrap();
-    assert!(matches!(found, super::handle::Found::Missing(_)) && !directory.exists());
+    assert!(matches!(found, super::handle::CacheLookup::Missing(_)) && !directory.exists());
 }
 
 #[tokio::test]

@@ -13,7 +13,8 @@ use crate::testing::{OfS3, credential};
 
 /// The sources of a node, with short retry delays.
 fn sources(settings: &Settings, cache: &Path) -> Sources {
-    let buckets = Buckets::new(settings, EgressClient::new(EgressPolicy::of(settings)), QUICK);
+    let buckets =
+        Buckets::new(settings, EgressClient::new(EgressPolicy::from_settings(settings)), QUICK);
     Sources { s3: S3::new(buckets), ..Sources::new(settings, cache.to_owned()) }
 }
 

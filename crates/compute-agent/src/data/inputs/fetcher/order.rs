@@ -128,7 +128,7 @@ fn needs_credentials(input: &InputSource) -> bool {
 // === impl FetchSettings ===
 
 impl FetchSettings {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         Self {
             allow_local_paths: settings.allow_local_paths.clone(),
             allow_private_addresses: settings.allow_private_addresses,
@@ -188,7 +188,7 @@ mod tests {
             };
             let place = InputDestination::new(directory.path().to_owned(), &input);
             let quota = Quota::new(1, LimitedBy::Node, crate::testing::any_disk());
-            let settings = FetchSettings::of(&Settings::default());
+            let settings = FetchSettings::from_settings(&Settings::default());
             let order = Order::new(&input, None, &place, &quota, &settings);
             let mounted =
                 MountedInput { source: source.clone(), target: target.to_owned(), writable: false };

@@ -34,7 +34,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(execution_id(1));
+        let dir = DataDir::open(root.path()).unwrap().executions().for_execution(execution_id(1));
         let (ended, copies) = (CancellationToken::new(), Copies::default());
         Self { _root: root, dir, disk: any_disk(), ended, copies }
     }

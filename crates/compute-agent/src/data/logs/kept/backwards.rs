@@ -41,9 +41,9 @@ pub(super) struct Files {
     pub(super) stored: Option<Stored>,
 }
 
-/// A place between two bytes of the output.
+/// A point between two bytes of the output.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Cursor {
     /// The number of the next whole record.
     pub(super) record: u64,
     /// What comes first: the rest of the record before it.
@@ -52,14 +52,14 @@ pub(super) struct Place {
     pub(super) position: LogPosition,
 }
 
-/// A place that moves back.
+/// A cursor that moves back.
 struct Backwards<'f> {
     index: &'f File,
     stdout: Option<Block<'f>>,
     stderr: Option<Block<'f>>,
     /// Records that were read and not passed yet, the next one last.
     records: Vec<Record>,
-    place: Place,
+    cursor: Cursor,
 }
 
 /// A part of a stream.
@@ -73,11 +73,11 @@ struct Block<'f> {
 
 impl Files {
     /// Of one stream, if only that is wanted.
-    pub(super) fn find(&self, start: Start, only: Option<LogStream>) -> io::Result<Place> {
+    pub(super) fn find(&self, start: Start, only: Option<LogStream>) -> io::Result<Cursor> {
         let is_wanted = |stream| only.is_none_or(|only| only == stream);
         let backwards = Backwards::new(self)?;
         match start {
-            Start::Before(position) if position == LogPosition::default() => Ok(Place::default()),
+            Start::Before(position) if position == LogPosition::default() => Ok(Cursor::default()),
             Start::Before(position) => backwards.before(position, is_wanted),
             Start::LastLines(count) => backwards.last_lines(count, is_wanted),
         }
@@ -106,7 +106,7 @@ impl<'f> Backwards<'f> {
             stdout: stdout.as_ref().map(block),
             stderr: stderr.as_ref().map(block),
             records: Vec::new(),
-            place: Place { record, rest: None, position },
+            cursor: Cursor { record, rest: None, position },
         })
     }
 
@@ -114,23 +114,24 @@ impl<'f> Backwards<'f> {
         mut self,
         position: LogPosition,
         is_wanted: impl Fn(LogStream) -> bool,
-    ) -> io::Result<Place> {
-        let is_after = |place: &Place, stream| {
-            is_wanted(stream) && place.position.of(stream) > position.of(stream)
+    ) -> io::Result<Cursor> {
+        let is_after = |cursor: &Cursor, stream| {
+            is_wanted(stream) && cursor.position.offset(stream) > position.offset(stream)
         };
-        while is_after(&self.place, LogStream::Stdout) || is_after(&self.place, LogStream::Stderr) {
+        while is_after(&self.cursor, LogStream::Stdout) || is_after(&self.cursor, LogStream::Stderr)
+        {
             if self.previous()?.is_none() {
                 break;
             }
         }
-        Ok(self.place)
+        Ok(self.cursor)
     }
 
     fn last_lines(
         mut self,
         count: u64,
         is_wanted: impl Fn(LogStream) -> bool,
-    ) -> io::Result<Place> {
+    ) -> io::Result<Cursor> {
         let mut left = count;
         while left > 0
             && let Some(record) = self.previous()?
@@ -139,7 +140,7 @@ impl<'f> Backwards<'f> {
             if !is_wanted(stream) {
                 continue;
             }
-            let begin = self.place.position.of(stream);
+            let begin = self.cursor.position.offset(stream);
             let block = match stream {
                 LogStream::Stdout => &mut self.stdout,
                 LogStream::Stderr => &mut self.stderr,
@@ -152,30 +153,30 @@ impl<'f> Backwards<'f> {
                     continue;
                 }
                 if skipped > 0 {
-                    self.place.record += 1;
-                    self.place.rest = Some(Record { bytes: bytes - skipped, ..record });
+                    self.cursor.record += 1;
+                    self.cursor.rest = Some(Record { bytes: bytes - skipped, ..record });
                 }
-                *self.place.position.of_mut(stream) = at;
+                *self.cursor.position.offset_mut(stream) = at;
                 break;
             }
         }
-        Ok(self.place)
+        Ok(self.cursor)
     }
 
     /// Moves before the previous record; none at the beginning.
     fn previous(&mut self) -> io::Result<Option<Record>> {
         if self.records.is_empty() {
-            let count = BLOCK_RECORDS.min(self.place.record);
+            let count = BLOCK_RECORDS.min(self.cursor.record);
             let mut bytes = vec![0; usize::try_from(count).unwrap_or(0) * RECORD_BYTES];
-            let start = (self.place.record - count) * RECORD_BYTES as u64;
+            let start = (self.cursor.record - count) * RECORD_BYTES as u64;
             self.index.read_exact_at(&mut bytes, start)?;
             let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
             self.records = records.iter().map(Record::decode).collect::<io::Result<_>>()?;
         }
         let Some(record) = self.records.pop() else { return Ok(None) };
-        let position = self.place.position.of_mut(record.stream);
+        let position = self.cursor.position.offset_mut(record.stream);
         *position = position.checked_sub(record.bytes as u64).ok_or_else(missing)?;
-        self.place.record -= 1;
+        self.cursor.record -= 1;
         Ok(Some(record))
     }
 }

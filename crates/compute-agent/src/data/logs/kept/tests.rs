@@ -21,7 +21,8 @@ fn chunk(stream: LogStream, time: i64, bytes: &'static [u8]) -> OutputChunk {
 /// The root is removed when it is dropped.
 async fn stored(printed: &[OutputChunk]) -> (TempDir, ExecutionDir) {
     let root = tempfile::tempdir().unwrap();
-    let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+    let dir =
+        DataDir::open(root.path()).unwrap().executions().for_execution(testing::execution_id(1));
     store(&dir, printed).await;
     (root, dir)
 }
@@ -103,7 +104,7 @@ async fn the_last_lines_are_those_that_counting_from_the_start_finds() {
             assert_eq!(text(&found), text(&expected), "the last {count} lines of {only:?}");
             for stream in [OUT, ERR].into_iter().filter(|stream| only.is_none_or(|o| o == *stream))
             {
-                assert_eq!(first.of(stream), position.of(stream), "{count} of {only:?}");
+                assert_eq!(first.offset(stream), position.offset(stream), "{count} of {only:?}");
             }
         }
     }
@@ -196,7 +197,8 @@ async fn a_writer_continues_after_whole_records_and_cuts_off_what_a_crash_left()
 #[tokio::test]
 async fn output_that_is_being_written_is_read_as_far_as_it_is_stored() {
     let root = tempfile::tempdir().unwrap();
-    let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+    let dir =
+        DataDir::open(root.path()).unwrap().executions().for_execution(testing::execution_id(1));
     let printed = [chunk(OUT, 1, b"one\n"), chunk(OUT, 2, b"two\n"), chunk(ERR, 3, b"oops\n")];
     let first = store(&dir, &printed[..1]).await;
     let second = store(&dir, &printed[1..2]).await;
@@ -214,7 +216,8 @@ async fn output_that_is_being_written_is_read_as_far_as_it_is_stored() {
 #[tokio::test]
 async fn a_full_disk_loses_nothing_that_was_gathered() {
     let root = tempfile::tempdir().unwrap();
-    let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+    let dir =
+        DataDir::open(root.path()).unwrap().executions().for_execution(testing::execution_id(1));
     let full = crate::host::disk::Disk::with_free_bytes(3);
     let mut writer = Writer::open(&dir, &full).await.unwrap();
     writer.gather(&chunk(OUT, 1, b"one\n")).unwrap();

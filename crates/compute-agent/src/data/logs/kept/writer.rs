@@ -73,7 +73,7 @@ impl Stored {
 
     fn add(&mut self, record: Record) {
         self.records += 1;
-        *self.position.of_mut(record.stream) += record.bytes as u64;
+        *self.position.offset_mut(record.stream) += record.bytes as u64;
         let last = &mut self.last[usize::from(record.stream == LogStream::Stderr)];
         self.is_in_order &= last.is_none_or(|last| last.time <= record.time);
         let before = last.filter(|last| last.time == record.time).map_or(0, |last| last.bytes);
@@ -231,7 +231,9 @@ fn restore(dir: &ExecutionDir) -> io::Result<Stored> {
             read => read?,
         }
         let record = Record::decode(&bytes)?;
-        if stored.position.of(record.stream) + record.bytes as u64 > lengths.of(record.stream) {
+        if stored.position.offset(record.stream) + record.bytes as u64
+            > lengths.offset(record.stream)
+        {
             break;
         }
         stored.add(record);

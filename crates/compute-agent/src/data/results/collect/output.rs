@@ -157,7 +157,10 @@ mod tests {
     #[tokio::test]
     async fn both_streams_are_whole_on_disk() {
         let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+        let dir = DataDir::open(root.path())
+            .unwrap()
+            .executions()
+            .for_execution(testing::execution_id(1));
         let chunk = |stream, text: &'static str| {
             let (time, bytes) = (Timestamp(1), Piece::from_static(text.as_bytes()));
             Ok(OutputChunk { stream, time, bytes })
@@ -185,7 +188,10 @@ mod tests {
     #[tokio::test]
     async fn damaged_output_is_taken_as_far_as_it_goes_if_nothing_else_helped() {
         let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+        let dir = DataDir::open(root.path())
+            .unwrap()
+            .executions()
+            .for_execution(testing::execution_id(1));
         let (disk, copies) = (any_disk(), Copies::default());
         let damaged = || {
             let lost = ExecutorError::OutputLost { reason: "docker says: EOF".to_owned() };
@@ -214,7 +220,10 @@ mod tests {
     #[tokio::test]
     async fn output_beyond_the_limit_is_dropped_and_reported() {
         let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+        let dir = DataDir::open(root.path())
+            .unwrap()
+            .executions()
+            .for_execution(testing::execution_id(1));
         let (disk, copies) = (any_disk(), Copies::default());
         let mut intake = Intake::new(&disk, OutputLimit::new(25, 0, 0), &copies);
         let (output, _) = take(|| printing(4), &dir, &mut intake).await.unwrap();
@@ -229,7 +238,10 @@ mod tests {
     #[tokio::test]
     async fn a_full_disk_keeps_only_the_first_bytes_of_the_output() {
         let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+        let dir = DataDir::open(root.path())
+            .unwrap()
+            .executions()
+            .for_execution(testing::execution_id(1));
         std::fs::create_dir_all(dir.stdout().parent().unwrap()).unwrap();
         std::fs::write(dir.stdout(), "of an earlier try").unwrap();
         let (disk, copies) = (Disk::with_free_bytes(5), Copies::default());

@@ -226,7 +226,10 @@ mod tests {
         const NAMES: usize = 100;
         const BYTES: usize = 1 << 20;
         let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+        let dir = DataDir::open(root.path())
+            .unwrap()
+            .executions()
+            .for_execution(testing::execution_id(1));
         let results = dir.results();
         for result in ["one", "two"] {
             fs::create_dir_all(results.join(result)).unwrap();

@@ -54,7 +54,7 @@ impl Collected {
     pub(super) fn new<S: Shelf>(shelf: &S, size_bytes: usize) -> Self {
         let root = tempfile::tempdir().unwrap();
         let data_dir = DataDir::open(root.path()).unwrap();
-        let dir = data_dir.executions().of(execution_id(7));
+        let dir = data_dir.executions().for_execution(execution_id(7));
         let mut work = plain_work();
         work.task.publisher.publisher_type = S::KIND;
         work.task.publisher.params = serde_json::from_value(shelf.params()).unwrap();

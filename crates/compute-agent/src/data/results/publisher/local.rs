@@ -145,7 +145,7 @@ impl PublishedDir {
             )));
         }
         std::fs::create_dir_all(&self.root)?;
-        let path = self.of(id);
+        let path = self.archive_path(id);
         let age = SystemTime::UNIX_EPOCH;
         let newest = Item { owner: namespace.to_owned(), age, bytes: size_bytes };
         // One publication at a time: two that each find room may not both have it.
@@ -221,13 +221,13 @@ impl PublishedDir {
     }
 
     /// Where the archive of an execution is, if it has one.
-    pub(crate) fn of(&self, id: ExecutionId) -> PathBuf {
+    pub(crate) fn archive_path(&self, id: ExecutionId) -> PathBuf {
         self.root.join(format!("{id}{EXTENSION}"))
     }
 
     /// The archive of this name, if the name is valid.
     pub(crate) fn named(&self, name: &str) -> Option<PathBuf> {
-        Some(self.of(name.strip_suffix(EXTENSION)?.parse().ok()?))
+        Some(self.archive_path(name.strip_suffix(EXTENSION)?.parse().ok()?))
     }
 
     /// Removes the archives published longer ago than this, and returns how many.
@@ -280,6 +280,7 @@ fn noted_owner(archive: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::execution_id;
 
     #[test]
     fn an_archive_is_kept_for_its_time_and_no_other_file_is_named() {
@@ -287,7 +288,7 @@ mod tests {
         let published = PublishedDir::new(root.path().join("published"), 1000);
         assert_eq!(published.remove_older_than(Duration::ZERO).unwrap(), 0);
         std::fs::create_dir(root.path().join("published")).unwrap();
-        let id = crate::testing::execution_id(1);
+        let id = execution_id(1);
         let path = published.named(&format!("{id}.tar.gz")).unwrap();
         std::fs::write(&path, "archive").unwrap();
         assert_eq!(published.remove_older_than(Duration::from_secs(60)).unwrap(), 0);
@@ -318,13 +319,13 @@ mod tests {
             std::fs::write(&archive, vec![b'x'; bytes]).unwrap();
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(number.try_into().unwrap());
             File::open(&archive).unwrap().set_modified(at).unwrap();
-            let id = crate::testing::execution_id(number);
+            let id = execution_id(number);
             self.published.take_in(id, owner, &archive, bytes as u64)
         }
 
         fn kept(&self) -> Vec<u128> {
             let is_there =
-                |number: &u128| self.published.of(crate::testing::execution_id(*number)).exists();
+                |number: &u128| self.published.archive_path(execution_id(*number)).exists();
             (1..=9).filter(is_there).collect()
         }
     }
@@ -373,10 +374,8 @@ mod tests {
         let shelf = Shelf::new(30);
         for number in [1, 2] {
             shelf.take_in(number, "?", 10).unwrap();
-            std::fs::remove_file(owner_file(
-                &shelf.published.of(crate::testing::execution_id(number)),
-            ))
-            .unwrap();
+            std::fs::remove_file(owner_file(&shelf.published.archive_path(execution_id(number))))
+                .unwrap();
         }
         let again = PublishedDir::new(shelf.published.root.clone(), 30);
         let shelf = Shelf { published: again, ..shelf };

@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt;
 use super::archive::Archive;
 use super::publication::{Publication, Publisher, published};
 use crate::data::retry::AttemptError;
-use crate::data::s3::{Bucket, Buckets, Place};
+use crate::data::s3::{Bucket, BucketRef, Buckets};
 use crate::host::clock;
 
 /// The largest archive sent in one request, and the part size of a larger one. S3 requires at
@@ -52,7 +52,7 @@ impl S3 {
         let params =
             params(run.work).map_err(|reason| AttemptError::Permanent(Failure::task(reason)))?;
         let credential = run.credential().await?;
-        let bucket = self.buckets.open(place(&params), credential.as_ref())?;
+        let bucket = self.buckets.open(bucket_ref(&params), credential.as_ref())?;
         let key = filled(&params.key, run);
         let put = upload(&bucket, &key, archive).await?;
         published(
@@ -77,7 +77,7 @@ impl Publisher for S3 {
         if params.key.len() > MAX_KEY_BYTES {
             return Err(format!("its Key has more than the {MAX_KEY_BYTES} bytes of an object's"));
         }
-        self.buckets.admit(place(&params))
+        self.buckets.admit(bucket_ref(&params))
     }
 
     fn publish<'a>(
@@ -89,8 +89,8 @@ impl Publisher for S3 {
     }
 }
 
-fn place(params: &S3PublisherParams) -> Place<'_> {
-    Place::new(&params.bucket, &params.region, &params.endpoint, &params.credentials)
+fn bucket_ref(params: &S3PublisherParams) -> BucketRef<'_> {
+    BucketRef::new(&params.bucket, &params.region, &params.endpoint, &params.credentials)
 }
 
 fn params(work: &Work) -> Result<S3PublisherParams, String> {
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn placeholders_are_filled_in() {
         let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(execution_id(2));
+        let dir = DataDir::open(root.path()).unwrap().executions().for_execution(execution_id(2));
         let work = plain_work();
         let run = Publication {
             id: execution_id(2),

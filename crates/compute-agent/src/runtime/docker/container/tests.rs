@@ -26,7 +26,7 @@ fn run(change: impl FnOnce(&mut Work)) -> Run {
             target: "/inputs".to_owned(),
             writable: false,
         }],
-        secrets: HandedOver::default(),
+        secrets: ExecutionSecrets::default(),
         modules: Vec::new(),
         gpus: Vec::new(),
         progress: crate::data::progress::Progress::silent(),

@@ -44,7 +44,8 @@ impl Engine {
         name: &str,
         options: Option<InspectContainerOptions>,
     ) -> Result<ContainerInspectResponse, Error> {
-        let request = of(Method::GET, name, "json").query(&options.unwrap_or_default())?;
+        let request =
+            container_request(Method::GET, name, "json").query(&options.unwrap_or_default())?;
         self.value(request).await
     }
 
@@ -77,7 +78,7 @@ impl Engine {
     }
 
     pub(in super::super) async fn start_container(&self, name: &str) -> Result<(), Error> {
-        self.done(of(Method::POST, name, "start")).await
+        self.done(container_request(Method::POST, name, "start")).await
     }
 
     pub(in super::super) async fn stop_container(
@@ -85,7 +86,10 @@ impl Engine {
         name: &str,
         options: Option<StopContainerOptions>,
     ) -> Result<(), Error> {
-        self.done(of(Method::POST, name, "stop").query(&options.unwrap_or_default())?).await
+        self.done(
+            container_request(Method::POST, name, "stop").query(&options.unwrap_or_default())?,
+        )
+        .await
     }
 
     pub(in super::super) async fn remove_container(
@@ -105,7 +109,8 @@ impl Engine {
         name: &str,
         options: Option<WaitContainerOptions>,
     ) -> Result<Option<ContainerWaitResponse>, Error> {
-        let request = of(Method::POST, name, "wait").query(&options.unwrap_or_default())?;
+        let request =
+            container_request(Method::POST, name, "wait").query(&options.unwrap_or_default())?;
         let bytes = self.send(request).await?.bytes().await?;
         match bytes.trim_ascii().is_empty() {
             true => Ok(None),
@@ -118,7 +123,10 @@ impl Engine {
         name: &str,
         options: Option<StatsOptions>,
     ) -> Result<ContainerStatsResponse, Error> {
-        self.value(of(Method::GET, name, "stats").query(&options.unwrap_or_default())?).await
+        self.value(
+            container_request(Method::GET, name, "stats").query(&options.unwrap_or_default())?,
+        )
+        .await
     }
 
     /// What differs from the image; none if nothing does.
@@ -126,7 +134,7 @@ impl Engine {
         &self,
         name: &str,
     ) -> Result<Option<Vec<FilesystemChange>>, Error> {
-        self.value(of(Method::GET, name, "changes")).await
+        self.value(container_request(Method::GET, name, "changes")).await
     }
 
     pub(in super::super) fn logs(
@@ -134,7 +142,8 @@ impl Engine {
         name: &str,
         options: Option<LogsOptions>,
     ) -> BoxStream<'static, Result<LogOutput, Error>> {
-        let request = of(Method::GET, name, "logs").query(&options.unwrap_or_default());
+        let request =
+            container_request(Method::GET, name, "logs").query(&options.unwrap_or_default());
         let engine = self.clone();
         let output = async move { Ok::<_, Error>(engine.send(request?).await?.cut(OutputPieces)) };
         stream::once(output).try_flatten().boxed()
@@ -145,7 +154,8 @@ impl Engine {
         name: &str,
         options: Option<AttachContainerOptions>,
     ) -> Result<Attached, Error> {
-        let request = of(Method::POST, name, "attach").query(&options.unwrap_or_default())?;
+        let request =
+            container_request(Method::POST, name, "attach").query(&options.unwrap_or_default())?;
         Attached::open(self.send(request.upgrading()).await?).await
     }
 
@@ -155,7 +165,8 @@ impl Engine {
         name: &str,
         options: Option<DownloadFromContainerOptions>,
     ) -> BoxStream<'static, Result<Bytes, Error>> {
-        let request = of(Method::GET, name, "archive").query(&options.unwrap_or_default());
+        let request =
+            container_request(Method::GET, name, "archive").query(&options.unwrap_or_default());
         let engine = self.clone();
         let archive = async move { Ok::<_, Error>(engine.send(request?).await?.pieces()) };
         stream::once(archive).try_flatten().boxed()
@@ -167,7 +178,8 @@ impl Engine {
         options: Option<UploadToContainerOptions>,
         tar: Bytes,
     ) -> Result<(), Error> {
-        let request = of(Method::PUT, name, "archive").query(&options.unwrap_or_default())?;
+        let request =
+            container_request(Method::PUT, name, "archive").query(&options.unwrap_or_default())?;
         self.done(request.tar(tar)).await
     }
 
@@ -177,11 +189,14 @@ impl Engine {
         name: &str,
         options: Option<ContainerArchiveInfoOptions>,
     ) -> Result<(), Error> {
-        self.done(of(Method::HEAD, name, "archive").query(&options.unwrap_or_default())?).await
+        self.done(
+            container_request(Method::HEAD, name, "archive").query(&options.unwrap_or_default())?,
+        )
+        .await
     }
 }
 
-fn of(method: Method, name: &str, what: &'static str) -> Request {
+fn container_request(method: Method, name: &str, what: &'static str) -> Request {
     let path = [Segment::Word("containers"), Segment::Container(name), Segment::Word(what)];
     Request::new(method, &path)
 }

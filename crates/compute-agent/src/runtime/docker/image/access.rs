@@ -20,7 +20,7 @@ const MAX_ALLOWED: usize = 256;
 
 /// What a pull signs in with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Access {
+pub(super) enum ImageAccess {
     /// The node's own login, or none.
     Node,
     /// Credentials of a namespace, in one of their versions: a digest of these, not of the login.
@@ -36,10 +36,10 @@ pub(super) struct PrivatePulls {
     names: Mutex<BTreeMap<String, usize>>,
 }
 
-// === impl Access ===
+// === impl ImageAccess ===
 
-impl Access {
-    pub(super) fn of(namespace: &str, credential: Option<&CredentialValue>) -> Self {
+impl ImageAccess {
+    pub(super) fn from_credential(namespace: &str, credential: Option<&CredentialValue>) -> Self {
         let Some(value) = credential else { return Self::Node };
         // A namespace may have a '/', a name has none.
         let text = format!("{namespace}/{}/{}", value.name, value.version);
@@ -152,15 +152,17 @@ mod tests {
 
     #[test]
     fn an_image_is_for_those_whom_its_registry_gave_it_to() {
-        let of = |namespace, version| Access::of(namespace, Some(&credential(version)));
+        let of = |namespace, version| {
+            ImageAccess::from_credential(namespace, Some(&credential(version)))
+        };
         let allowed = of("a", 1).adds_to(None);
         assert!(of("a", 1).is_among(allowed.as_ref()));
-        for other in [of("b", 1), of("a", 2), Access::of("a", None)] {
+        for other in [of("b", 1), of("a", 2), ImageAccess::from_credential("a", None)] {
             assert!(!other.is_among(allowed.as_ref()), "{other:?}");
         }
         let both = of("b", 1).adds_to(Some(allowed));
         assert!(of("a", 1).is_among(both.as_ref()) && of("b", 1).is_among(both.as_ref()));
-        let open = Access::Node.adds_to(Some(both));
+        let open = ImageAccess::Node.adds_to(Some(both));
         assert!(of("c", 1).is_among(open.as_ref()));
         assert_eq!(of("c", 1).adds_to(Some(open)), None, "what was everybody's stays everybody's");
     }

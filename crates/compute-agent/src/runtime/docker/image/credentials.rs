@@ -27,16 +27,16 @@ pub(super) struct Credentials {
 
 /// What is known about a registry: its login, or why the login is unknown.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Known {
+pub(super) struct RegistryLogin {
     pub(super) login: Option<Login>,
     pub(super) trouble: Option<String>,
     /// The credentials of the job's namespace that the login is from.
     pub(super) named: Option<String>,
 }
 
-// === impl Known ===
+// === impl RegistryLogin ===
 
-impl Known {
+impl RegistryLogin {
     /// The login of credentials that a job names, for their registry.
     pub(super) fn named(value: &CredentialValue) -> Self {
         let login = Login::Password {
@@ -59,16 +59,16 @@ impl Credentials {
         }
     }
 
-    pub(super) async fn of(&self, registry: &str) -> Known {
+    pub(super) async fn for_registry(&self, registry: &str) -> RegistryLogin {
         let found = match self.settings.get(registry) {
             Some(credentials) => of_settings(credentials).await.map(Some),
             None => self.config_file.login(registry).await,
         };
         match found {
-            Ok(login) => Known { login, ..Known::default() },
+            Ok(login) => RegistryLogin { login, ..RegistryLogin::default() },
             Err(trouble) => {
                 warn!(registry, trouble, "cannot get the credentials of a registry");
-                Known { trouble: Some(trouble), ..Known::default() }
+                RegistryLogin { trouble: Some(trouble), ..RegistryLogin::default() }
             }
         }
     }
@@ -169,13 +169,13 @@ mod tests {
             ..DockerSettings::default()
         };
         let credentials = Credentials::new(&settings);
-        let trouble = credentials.of("host:5000").await.trouble.unwrap();
+        let trouble = credentials.for_registry("host:5000").await.trouble.unwrap();
         assert!(trouble.contains(&file.display().to_string()), "{trouble}");
         for secret in ["one", "two"] {
             std::fs::write(&file, format!("{secret}\n")).unwrap();
-            assert_eq!(credentials.of("host:5000").await.login, Some(password(secret)));
+            assert_eq!(credentials.for_registry("host:5000").await.login, Some(password(secret)));
         }
-        let other = credentials.of("host:5001").await;
+        let other = credentials.for_registry("host:5001").await;
         assert!(other.login.is_none() && other.trouble.is_none(), "{other:?}");
     }
 }

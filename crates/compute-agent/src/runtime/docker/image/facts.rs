@@ -29,7 +29,7 @@ pub(super) struct Present {
 // === impl Facts ===
 
 impl Facts {
-    pub(super) fn of(image: &ImageInspect) -> Self {
+    pub(super) fn from_inspect(image: &ImageInspect) -> Self {
         let config = image.config.as_ref();
         let env = config.and_then(|config| config.env.as_deref()).unwrap_or_default();
         let sets = |name: &&str| {

@@ -87,15 +87,15 @@ mod tests {
     use super::*;
 
     /// Layer, status, and bytes that came of all.
-    type Step<'a> = (&'a str, &'a str, Option<(u64, u64)>);
+    type Update<'a> = (&'a str, &'a str, Option<(u64, u64)>);
 
-    fn after(steps: &[Step<'_>]) -> String {
+    fn after(updates: &[Update<'_>]) -> String {
         let mut progress = Progress::default();
-        for (id, status, detail) in steps {
+        for (id, status, detail) in updates {
             let detail =
                 detail.map(|(current, total)| json!({ "current": current, "total": total }));
-            let step = json!({ "id": id, "status": status, "progressDetail": detail });
-            progress.take(&serde_json::from_value(step).unwrap());
+            let update = json!({ "id": id, "status": status, "progressDetail": detail });
+            progress.take(&serde_json::from_value(update).unwrap());
         }
         progress.to_string()
     }

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use tokio::sync::watch;
 use tracing::info;
 
-use super::credentials::{Credentials, Known};
+use super::credentials::{Credentials, RegistryLogin};
 use super::progress::Progress;
 use super::refusal::Problem;
 use super::registries::Registries;
@@ -30,7 +30,7 @@ const RETRY: RetryPolicy =
 pub(super) enum Signs {
     /// The node's own login for the registry, if it has one.
     AsNode(Arc<Credentials>),
-    As(Known),
+    As(RegistryLogin),
 }
 
 /// Why a pull failed; reported to everyone who waits for it.
@@ -86,7 +86,7 @@ pub(super) async fn pull(
     loop {
         // For each attempt: a password may have changed in the meantime.
         let known = match &signs {
-            Signs::AsNode(credentials) => credentials.of(registry).await,
+            Signs::AsNode(credentials) => credentials.for_registry(registry).await,
             Signs::As(known) => known.clone(),
         };
         let checked = registries.check_sign_in(&image, &known).await;
@@ -122,12 +122,12 @@ async fn once(
     client: &Engine,
     image: &ImageReference,
     registry: &str,
-    known: &Known,
+    known: &RegistryLogin,
     progress: &watch::Sender<Progress>,
 ) -> Result<(), Broken> {
     let refused = |said: &str| {
         let said = known.login.as_ref().map_or_else(|| said.to_owned(), |login| login.hide(said));
-        Broken::AttemptError(Problem::of(&said).attempt_error(
+        Broken::AttemptError(Problem::classify(&said).attempt_error(
             image.as_str(),
             registry,
             &said,
@@ -155,7 +155,7 @@ async fn once(
 }
 
 /// The same Engine, with the login.
-fn with_login(client: Engine, registry: &str, known: &Known) -> Engine {
+fn with_login(client: Engine, registry: &str, known: &RegistryLogin) -> Engine {
     match &known.login {
         Some(login) => client.with_login(login.header(registry)),
         None => client,

@@ -15,7 +15,7 @@ use api_types::Timestamp;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::access::Access;
+use super::access::ImageAccess;
 
 /// Namespaces that an image is counted for; beyond it the one that used it longest ago is dropped.
 const MAX_USERS: usize = 16;
@@ -50,7 +50,7 @@ pub(super) struct Entry {
     /// nothing says whose it is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) used_by: BTreeMap<String, Timestamp>,
-    /// Who may use it, if not everybody; see [`Access`].
+    /// Who may use it, if not everybody; see [`ImageAccess`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) allowed: Option<BTreeSet<String>>,
 }
@@ -89,7 +89,7 @@ impl Record {
         id: &str,
         name: String,
         size_bytes: u64,
-        access: &Access,
+        access: &ImageAccess,
         now: Timestamp,
     ) -> bool {
         {
@@ -121,7 +121,7 @@ impl Record {
     }
 
     /// Whether the image is there for this access; none for one that is not recorded.
-    pub(super) fn allows(&self, id: &str, access: &Access) -> Option<bool> {
+    pub(super) fn allows(&self, id: &str, access: &ImageAccess) -> Option<bool> {
         self.state().images.get(id).map(|entry| access.is_among(entry.allowed.as_ref()))
     }
 
@@ -255,8 +255,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("images.json");
         let record = Record::open(&path);
-        record.pulled("a", "h/a:1".to_owned(), 3, &Access::Node, at(1)).await;
-        record.pulled("b", "h/b:1".to_owned(), 4, &Access::Node, at(2)).await;
+        record.pulled("a", "h/a:1".to_owned(), 3, &ImageAccess::Node, at(1)).await;
+        record.pulled("b", "h/b:1".to_owned(), 4, &ImageAccess::Node, at(2)).await;
         record.used("a", at(3));
         record.used("stranger", at(3));
         record.save().await;
@@ -271,14 +271,14 @@ mod tests {
         assert!(Record::open(&path).is_empty() && Record::open(&path).is_lost());
         // A disk that takes nothing.
         let record = Record::open(&dir.path().join("absent/images.json"));
-        assert!(!record.pulled("c", "h/c:1".to_owned(), 3, &Access::Node, at(4)).await);
+        assert!(!record.pulled("c", "h/c:1".to_owned(), 3, &ImageAccess::Node, at(4)).await);
     }
 
     #[tokio::test]
     async fn an_image_is_held_until_the_last_one_lets_go() {
         let dir = tempfile::tempdir().unwrap();
         let record = Record::open(&dir.path().join("images.json"));
-        record.pulled("a", "h/a:1".to_owned(), 3, &Access::Node, at(1)).await;
+        record.pulled("a", "h/a:1".to_owned(), 3, &ImageAccess::Node, at(1)).await;
         let (_, entry) = record.by_last_use().remove(0);
         let (first, second) = (record.hold("h/a:1".to_owned()), record.hold("h/a:1".to_owned()));
         drop(first);

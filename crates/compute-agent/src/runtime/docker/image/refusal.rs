@@ -3,7 +3,7 @@
 //! None of these is the task's own failure: another node may have the image, other credentials or
 //! more space.
 
-use super::credentials::Known;
+use super::credentials::RegistryLogin;
 use crate::data::retry::AttemptError;
 
 /// The problem, as far as the remedy differs.
@@ -48,7 +48,7 @@ const WORDS: [(&str, Problem); 23] = [
 // === impl Problem ===
 
 impl Problem {
-    pub(super) fn of(message: &str) -> Self {
+    pub(super) fn classify(message: &str) -> Self {
         let message = message.to_ascii_lowercase();
         WORDS
             .iter()
@@ -62,7 +62,7 @@ impl Problem {
         image: &str,
         registry: &str,
         said: &str,
-        known: &Known,
+        known: &RegistryLogin,
     ) -> AttemptError {
         let said = said.trim();
         let (what, remedy) = match self {
@@ -158,20 +158,26 @@ mod tests {
             ),
             ("filesystem layer verification failed for digest sha256:00", Problem::Other),
         ] {
-            assert_eq!(Problem::of(said), wanted, "{said}");
+            assert_eq!(Problem::classify(said), wanted, "{said}");
         }
     }
 
     #[test]
     fn only_an_unreachable_registry_is_retried() {
-        let error =
-            Problem::Unreachable.attempt_error("h/a:1", "h", "unexpected EOF", &Known::default());
+        let error = Problem::Unreachable.attempt_error(
+            "h/a:1",
+            "h",
+            "unexpected EOF",
+            &RegistryLogin::default(),
+        );
         assert!(matches!(error, AttemptError::Transient(_)), "{error:?}");
-        let known = Known { trouble: Some("no helper".to_owned()), ..Known::default() };
+        let known =
+            RegistryLogin { trouble: Some("no helper".to_owned()), ..RegistryLogin::default() };
         let error = Problem::Denied.attempt_error("h/a:1", "h", "denied\n", &known);
         let AttemptError::Permanent(failure) = error else { panic!("{error:?}") };
         assert!(failure.definite, "another node would hear the same");
-        let error = Problem::NoSpace.attempt_error("h/a:1", "h", "no space", &Known::default());
+        let error =
+            Problem::NoSpace.attempt_error("h/a:1", "h", "no space", &RegistryLogin::default());
         assert!(matches!(error, AttemptError::Permanent(it) if !it.definite));
         assert_eq!(
             failure.message,

@@ -41,7 +41,7 @@ impl Registries {
     pub(super) fn new(settings: &Settings, credentials: Arc<Credentials>) -> Self {
         let named = settings.docker.registries.iter().filter(|name| *name != ANY);
         let named: BTreeSet<_> = named.map(|name| registry_of_key(name)).collect();
-        let policy = EgressPolicy::of(settings);
+        let policy = EgressPolicy::from_settings(settings);
         Self {
             listed: (!settings.docker.registries.iter().any(|name| name == ANY))
                 .then(|| named.clone()),
@@ -82,7 +82,7 @@ impl Registries {
 
     /// Whether the operator lists the registry, or gives credentials for it.
     pub(super) async fn vouches_for(&self, registry: &str) -> bool {
-        self.names(registry) || self.credentials.of(registry).await.login.is_some()
+        self.names(registry) || self.credentials.for_registry(registry).await.login.is_some()
     }
 
     async fn check_address(&self, registry: &str) -> Result<(), String> {

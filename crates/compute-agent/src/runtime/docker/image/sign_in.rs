@@ -19,7 +19,7 @@ use http::{HeaderMap, Method};
 use reqwest::Url;
 use tracing::debug;
 
-use super::credentials::Known;
+use super::credentials::RegistryLogin;
 use super::reference::DOCKER_HUB;
 use super::registries::Registries;
 use crate::data::egress::addresses::{EgressPolicy, Unreached};
@@ -58,7 +58,7 @@ impl Registries {
     pub(super) async fn check_sign_in(
         &self,
         image: &ImageReference,
-        known: &Known,
+        known: &RegistryLogin,
     ) -> Result<(), String> {
         // Without a login and without a policy there is nothing to protect.
         if self.policy == EgressPolicy::Anywhere && known.login.is_none() {

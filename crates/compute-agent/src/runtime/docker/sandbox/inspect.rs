@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use tokio::io::AsyncWriteExt;
 
 use super::super::engine::Engine;
-use super::pool::Found;
+use super::pool::Inspection;
 use crate::host::mint;
 
 /// The program reads a few small files; after a longer silence it counts as broken.
@@ -19,13 +19,13 @@ const ENDED: &str = "the sandbox is no longer running";
 const FAILED: &str = "failed ";
 
 /// Whether a sandbox is empty. One that does not respond must not be reused.
-pub(super) async fn inspect(docker: &Engine, sandbox: &str) -> Found {
+pub(super) async fn inspect(docker: &Engine, sandbox: &str) -> Inspection {
     let asking = tokio::time::timeout(ANSWER_TIMEOUT, ask(docker, sandbox, "inspect"));
     match asking.await {
         Ok(Ok(Some(answer))) => found(&answer),
-        Ok(Ok(None)) => Found::Spoilt(ENDED.to_owned()),
-        Ok(Err(error)) => Found::Spoilt(super::super::error::chain(&error)),
-        Err(_) => Found::Spoilt(format!("no answer in {ANSWER_TIMEOUT:?}")),
+        Ok(Ok(None)) => Inspection::Spoilt(ENDED.to_owned()),
+        Ok(Err(error)) => Inspection::Spoilt(super::super::error::chain(&error)),
+        Err(_) => Inspection::Spoilt(format!("no answer in {ANSWER_TIMEOUT:?}")),
     }
 }
 
@@ -63,12 +63,12 @@ async fn ask(
     Ok(None)
 }
 
-fn found(answer: &str) -> Found {
+fn found(answer: &str) -> Inspection {
     match answer.split_once(' ') {
-        None if answer == "clean" => Found::Clean,
-        Some(("busy", table)) => Found::Busy(table.to_owned()),
-        Some(("dirty", what)) => Found::Spoilt(format!("its last task changed {what}")),
-        _ => Found::Spoilt(format!("it returned '{answer}'")),
+        None if answer == "clean" => Inspection::Clean,
+        Some(("busy", table)) => Inspection::Busy(table.to_owned()),
+        Some(("dirty", what)) => Inspection::Spoilt(format!("its last task changed {what}")),
+        _ => Inspection::Spoilt(format!("it returned '{answer}'")),
     }
 }
 
@@ -78,13 +78,13 @@ mod tests {
 
     #[test]
     fn only_one_response_allows_the_reuse_of_a_sandbox() {
-        assert_eq!(found("clean"), Found::Clean);
-        assert_eq!(found("busy tcp"), Found::Busy("tcp".to_owned()));
+        assert_eq!(found("clean"), Inspection::Clean);
+        assert_eq!(found("busy tcp"), Inspection::Busy("tcp".to_owned()));
         // The program of an earlier release says that it served a task.
         for answer in
             ["used", "dirty /etc/hosts", "dirty routes", "failed for a reason", "clean or so", ""]
         {
-            assert!(matches!(found(answer), Found::Spoilt(_)), "{answer}");
+            assert!(matches!(found(answer), Inspection::Spoilt(_)), "{answer}");
         }
     }
 }

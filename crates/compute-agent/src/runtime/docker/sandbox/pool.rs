@@ -56,7 +56,7 @@ pub(super) struct Seen {
 
 /// The result of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Inspection {
     Clean,
     /// Sockets are left; they may close by themselves.
     Busy(String),
@@ -255,17 +255,17 @@ impl Pool {
     }
 
     /// Cooling => Idle, or out of the pool; returns whether it is out and needs removal.
-    pub(super) fn inspected(&mut self, sandbox: &str, found: &Found, now: Timestamp) -> bool {
+    pub(super) fn inspected(&mut self, sandbox: &str, found: &Inspection, now: Timestamp) -> bool {
         let Some(Slot::Cooling { since }) = self.slots.get(sandbox).copied() else {
             return false;
         };
         match found {
-            Found::Clean if !self.outdated.contains(sandbox) => {
+            Inspection::Clean if !self.outdated.contains(sandbox) => {
                 self.slots.insert(sandbox.to_owned(), Slot::Idle);
                 false
             }
-            Found::Busy(_) if now.since(since) < COOLING_LIMIT => false,
-            Found::Clean | Found::Busy(_) | Found::Spoilt(_) => {
+            Inspection::Busy(_) if now.since(since) < COOLING_LIMIT => false,
+            Inspection::Clean | Inspection::Busy(_) | Inspection::Spoilt(_) => {
                 self.slots.remove(sandbox);
                 true
             }

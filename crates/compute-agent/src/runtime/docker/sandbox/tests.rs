@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::data::secrets::HandedOver;
+use crate::data::secrets::ExecutionSecrets;
 use crate::host::settings::{DockerSettings, Settings};
 use crate::host::{clock, mint};
 use crate::node::tasks::Tasks;
@@ -74,7 +74,7 @@ impl Bench {
             work: Arc::new(work),
             granted: Default::default(),
             inputs: Vec::new(),
-            secrets: HandedOver::default(),
+            secrets: ExecutionSecrets::default(),
             modules: Vec::new(),
             gpus: Vec::new(),
             progress: crate::data::progress::Progress::silent(),
@@ -183,7 +183,7 @@ async fn a_prepared_task_with_a_network_gets_another_sandbox_when_its_own_has_en
     let other = other.strip_prefix(JOINS).expect("it joins another sandbox");
     bench.engine.remove(run.id).await.expect("it is removed");
     eventually("the sandbox to be free again", async || {
-        inspect::inspect(&bench.docker, other).await == pool::Found::Clean
+        inspect::inspect(&bench.docker, other).await == pool::Inspection::Clean
     })
     .await;
     assert_eq!(bench.engine.guarded.pool().slot_of(run.id), None);
@@ -254,7 +254,7 @@ async fn a_leased_sandbox_waits_for_the_next_agent() {
     bench.die().await;
     // The other was probed last: when it has ended, the leased one has had no request for longer.
     for sandbox in bench.sandboxes().await.iter().filter(|sandbox| *sandbox != leased) {
-        assert_eq!(inspect::inspect(&bench.docker, sandbox).await, pool::Found::Clean);
+        assert_eq!(inspect::inspect(&bench.docker, sandbox).await, pool::Inspection::Clean);
     }
     eventually("the idle one to end", async || bench.sandboxes().await.len() <= 1).await;
     assert_eq!(bench.sandboxes().await, [leased]);
@@ -308,9 +308,9 @@ async fn an_unseen_container_does_not_share_a_sandbox_leased_in_the_meantime() {
     let pool = || bench.engine.sandboxes.pool();
     bench.keeping.abort();
     pool().add(sandbox.clone(), now);
-    pool().inspected(&sandbox, &pool::Found::Clean, now);
+    pool().inspected(&sandbox, &pool::Inspection::Clean, now);
     pool().give_back(late.id, now);
-    pool().inspected(&sandbox, &pool::Found::Clean, now);
+    pool().inspected(&sandbox, &pool::Inspection::Clean, now);
     bench.prepare(&other).await;
     assert_eq!(bench.mode_of(&other).await, mode);
     bench.prepare(&late).await;

@@ -60,7 +60,7 @@ fn an_execution_keeps_the_specification_that_it_was_offered_with() {
     connection(&directory)
         .execute(
             "UPDATE job_spec SET version = 2, plan = ?1, json = ?2",
-            params![JobPlan::of(&spec("second")).unwrap().to_text(), second_json],
+            params![JobPlan::from_spec(&spec("second")).unwrap().to_text(), second_json],
         )
         .unwrap();
     sample.row.version = 2;
@@ -85,7 +85,7 @@ fn an_execution_keeps_the_specification_that_it_was_offered_with() {
 
     let (jobs, live) = load(store.as_mut());
     let LoadedPlan::Stored(plan) = &jobs[0].plan else { panic!("{:?}", jobs[0].plan) };
-    assert_eq!(*plan, JobPlan::of(&spec("second")).unwrap(), "that of the newest");
+    assert_eq!(*plan, JobPlan::from_spec(&spec("second")).unwrap(), "that of the newest");
     assert_eq!(live.executions, [first, second]);
 
     (sample.row.live, sample.row.ended_at) = (false, Some(Moment(1)));
@@ -136,7 +136,7 @@ fn an_upgrade_gives_live_jobs_their_plans_and_outlives_damage() {
     let (mut store, _) = directory.open();
     let (jobs, _) = load(store.as_mut());
     let LoadedPlan::Stored(plan) = &jobs[0].plan else { panic!("{:?}", jobs[0].plan) };
-    assert_eq!(*plan, JobPlan::of(&spec("team")).unwrap());
+    assert_eq!(*plan, JobPlan::from_spec(&spec("team")).unwrap());
     assert!(matches!(jobs[1].plan, LoadedPlan::Unreadable { .. }), "{:?}", jobs[1].plan);
     let planned: Vec<i64> = connection(&directory)
         .prepare("SELECT job FROM job_spec WHERE plan IS NOT NULL")

@@ -10,21 +10,21 @@ use daemon::http::ClientCertificate;
 use http::{Method, Request, StatusCode};
 use pki::Peer;
 
-use super::{Access, Asked, Right, within};
+use super::{Access, AuditedRequest, Right, within};
 use crate::access::node::{self, CertifiedNode, NodeRefusal, Renewable};
 use crate::access::{Caller, Needs};
 use crate::clock;
 use crate::driver::CallError;
-use crate::http::api::{Api, Found};
+use crate::http::api::{Api, RouteMatch};
 use crate::http::error::{Denied, Failure};
 
 /// Lets the request of a node through if it is about itself, for as long as its key is not revoked.
 pub(super) async fn check(
     api: &Arc<Api>,
-    found: &Found<'_>,
+    found: &RouteMatch<'_>,
     needs: Needs,
     shown: &ClientCertificate,
-    asked: Arc<Asked>,
+    asked: Arc<AuditedRequest>,
     mut request: Request<Body>,
 ) -> Response {
     let certified = match certify(api, found.pattern(), needs, shown, &request) {

@@ -37,7 +37,7 @@ pub(super) struct Names<'a> {
 // === impl Names ===
 
 impl<'a> Names<'a> {
-    pub(super) fn of(
+    pub(super) fn load(
         entries: &[EventEntry],
         reads: &dyn Reads,
         view: &'a View,

@@ -29,7 +29,7 @@ use crate::http::query::{Flag, query};
 use crate::http::respond::{blocking, json, rendered};
 use crate::json::yaml;
 use crate::shares::Owner;
-use crate::shares::turns::Turn;
+use crate::shares::permit_queue::QueuedPermit;
 use crate::spans::{self, Submitted};
 use crate::submission::{self, Accepted, Regexes, Rejected};
 use crate::{admission, clock};
@@ -192,7 +192,7 @@ async fn accept_yaml(api: &Arc<Api>, body: &mut JobBody) -> Result<Accepted, Fai
 
 /// Callers take turns, whatever they make of their bodies, and of each namespace one at a time is
 /// read.
-async fn turn(api: &Api, owner: &Owner) -> Result<Turn, Failure> {
+async fn turn(api: &Api, owner: &Owner) -> Result<QueuedPermit, Failure> {
     match tokio::time::timeout(TURN_TIMEOUT, api.pools.parsing.take(owner)).await {
         Ok(turn) => turn.map_err(Failure::from),
         Err(_) => Err(CallError::QueueFull.into()),
@@ -246,7 +246,7 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
             return Err(CallError::Refused(Refusal::JobExists(id)).into());
         }
     }
-    let plan = JobPlan::of(&spec)
+    let plan = JobPlan::from_spec(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
     let count = spec.count;
     let preview = survey::ask(api, move |scheduler| scheduler.preview(&plan, count)).await?;

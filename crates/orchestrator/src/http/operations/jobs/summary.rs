@@ -45,8 +45,10 @@ fn waits(stored: &StoredSummary, view: &View) -> Option<String> {
         return None;
     }
     let demand = match view.specs().get(stored.id, stored.version) {
-        Some(spec) => Demand::of(&spec),
-        None => Demand::of(&serde_json::from_str::<JobSpec>(stored.queued_spec.as_ref()?).ok()?),
+        Some(spec) => Demand::from_spec(&spec),
+        None => {
+            Demand::from_spec(&serde_json::from_str::<JobSpec>(stored.queued_spec.as_ref()?).ok()?)
+        }
     };
     Some(view.explanation(&stored.namespace, demand.ok()?)?.as_ref().to_owned())
 }

@@ -29,7 +29,8 @@ pub(super) async fn cut_off(
 ) -> Result<Vec<NodeToken>, Failure> {
     let (mut revoked, mut audit) = (Vec::new(), audit);
     for _ in 0..CUT_OFF_ATTEMPTS {
-        let Rejection { writes, tokens } = rejection::of(api.view.records(), node, clock::now());
+        let Rejection { writes, tokens } =
+            rejection::for_node(api.view.records(), node, clock::now());
         if writes.is_empty() {
             return Ok(revoked);
         }

@@ -39,7 +39,7 @@ const MAX_ADDRESSES: usize = 64;
 const RESULT_CUT: &str = "the location of its results was longer than 16 KiB and is not kept";
 
 /// Refuses the orchestrator's own ID: its record is not a node's to set.
-pub(super) fn foreign_node(api: &Api, node: NodeId) -> Result<NodeId, Failure> {
+pub(super) fn agent_node(api: &Api, node: NodeId) -> Result<NodeId, Failure> {
     if node == api.own.id { Err(Conflict::OwnNode(node).into()) } else { Ok(node) }
 }
 

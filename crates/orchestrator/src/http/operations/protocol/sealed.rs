@@ -28,7 +28,7 @@ impl FromRequestParts<Arc<Api>> for Recipient {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Failure> {
-        check_way(api, Peer::of(&parts.extensions))?;
+        check_way(api, Peer::from_extensions(&parts.extensions))?;
         let is_certified = parts.extensions.get::<CertifiedNode>().is_some();
         let access = parts.extensions.get::<Access>().filter(|_| is_certified);
         Ok(Self { access: access.cloned() })

@@ -12,7 +12,8 @@ use super::*;
 use crate::testing::OfS3;
 
 fn publishers(settings: &Settings, data_dir: &DataDir) -> Publishers {
-    let buckets = Buckets::new(settings, EgressClient::new(EgressPolicy::of(settings)), QUICK);
+    let buckets =
+        Buckets::new(settings, EgressClient::new(EgressPolicy::from_settings(settings)), QUICK);
     let publishers = Publishers::new(settings, data_dir.published(), settings.listen);
     Publishers { s3: S3::new(buckets), retry: QUICK, ..publishers }
 }

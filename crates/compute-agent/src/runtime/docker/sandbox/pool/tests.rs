@@ -13,7 +13,7 @@ fn pool_of(sandboxes: &[&str]) -> Pool {
     let mut pool = Pool::default();
     for sandbox in sandboxes {
         pool.add((*sandbox).to_owned(), NOW);
-        assert!(!pool.inspected(sandbox, &Found::Clean, NOW));
+        assert!(!pool.inspected(sandbox, &Inspection::Clean, NOW));
     }
     pool
 }
@@ -44,10 +44,10 @@ fn a_slot_is_reused_only_after_an_inspection_found_it_empty() {
     pool.lease(execution_id(1), NOW);
     assert!(pool.give_back(execution_id(1), NOW));
     assert_eq!(pool.lease(execution_id(2), NOW), None);
-    let busy = Found::Busy("tcp".to_owned());
+    let busy = Inspection::Busy("tcp".to_owned());
     assert!(!pool.inspected("a", &busy, later(COOLING_LIMIT / 2)));
     assert_eq!(pool.lease(execution_id(2), NOW), None);
-    assert!(!pool.inspected("a", &Found::Clean, NOW));
+    assert!(!pool.inspected("a", &Inspection::Clean, NOW));
     assert_eq!(pool.lease(execution_id(2), NOW).as_deref(), Some("a"));
 }
 
@@ -55,8 +55,8 @@ fn a_slot_is_reused_only_after_an_inspection_found_it_empty() {
 fn a_spoilt_sandbox_is_removed() {
     let mut pool = pool_of(&["a", "b"]);
     for (id, found, at) in [
-        (1, Found::Spoilt("/etc/hosts".to_owned()), NOW),
-        (2, Found::Busy("tcp".to_owned()), later(COOLING_LIMIT)),
+        (1, Inspection::Spoilt("/etc/hosts".to_owned()), NOW),
+        (2, Inspection::Busy("tcp".to_owned()), later(COOLING_LIMIT)),
     ] {
         let sandbox = pool.lease(execution_id(id), NOW).unwrap();
         pool.give_back(execution_id(id), NOW);
@@ -69,7 +69,7 @@ fn a_spoilt_sandbox_is_removed() {
 fn a_late_inspection_frees_nothing() {
     let mut pool = pool_of(&["a"]);
     pool.lease(execution_id(1), NOW);
-    assert!(!pool.inspected("a", &Found::Clean, NOW));
+    assert!(!pool.inspected("a", &Inspection::Clean, NOW));
     assert_eq!(pool.lease(execution_id(2), NOW), None);
 }
 
@@ -164,8 +164,8 @@ fn a_sandbox_with_another_policy_goes_when_its_task_has_ended() {
     for id in [1, 2] {
         pool.give_back(execution_id(id), NOW);
     }
-    assert!(pool.inspected("a", &Found::Clean, NOW), "no task gets the old policy");
-    assert!(!pool.inspected("b", &Found::Clean, NOW));
+    assert!(pool.inspected("a", &Inspection::Clean, NOW), "no task gets the old policy");
+    assert!(!pool.inspected("b", &Inspection::Clean, NOW));
     assert_eq!(pool.idle(), 1);
 }
 
@@ -177,7 +177,7 @@ fn sandboxes_that_no_task_needed_are_spare() {
         pool.give_back(execution_id(id), NOW);
     }
     for sandbox in pool.cooling() {
-        pool.inspected(&sandbox, &Found::Clean, NOW);
+        pool.inspected(&sandbox, &Inspection::Clean, NOW);
     }
     assert_eq!(pool.take_spare(1), ["a"], "two were never needed, and one is kept");
     assert_eq!(pool.take_spare(2), ["b"], "no task needed any since then");

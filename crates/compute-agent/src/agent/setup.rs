@@ -20,7 +20,7 @@ use crate::node::ledger::Ledger;
 use crate::session::enrolment::Enrolment;
 
 /// The resources that an agent needs before it can start.
-pub(super) struct Opened {
+pub(super) struct Setup {
     pub(super) data_dir: DataDir,
     pub(super) ledger: Ledger,
     pub(super) contents: Contents,
@@ -31,9 +31,9 @@ pub(super) struct Opened {
     pub(super) enrolment: Enrolment,
 }
 
-// === impl Opened ===
+// === impl Setup ===
 
-impl Opened {
+impl Setup {
     pub(super) async fn open(settings: &Settings) -> Result<Self, StartError> {
         let data_dir = DataDir::open(&settings.data_dir)?;
         clock::resume(&data_dir.clock_note());
@@ -47,7 +47,7 @@ impl Opened {
         let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
         let listen_addr = listener.local_addr().map_err(listen_error)?;
         let bound = (!is_empty(&contents)).then(|| ledger.node_id());
-        let enrolment = Enrolment::of(settings, &data_dir, bound).await?;
+        let enrolment = Enrolment::obtain(settings, &data_dir, bound).await?;
         if let Some(enrolled) = enrolment.node_id() {
             adopt(&mut ledger, &contents, enrolled)?;
         }
@@ -65,7 +65,7 @@ pub(super) fn limits(settings: &Settings, capacity: Resources) -> Limits {
 fn measure_kept(contents: &mut Contents, dirs: &ExecutionDirs) {
     for execution in &mut contents.executions {
         if let Phase::Done { kept_bytes: kept_bytes @ None, .. } = &mut execution.phase {
-            match dirs.of(execution.id).kept_bytes() {
+            match dirs.for_execution(execution.id).kept_bytes() {
                 Ok(bytes) => *kept_bytes = Some(bytes),
                 Err(error) => {
                     debug!(execution = %execution.id, %error, "cannot measure its output")
@@ -123,9 +123,9 @@ mod tests {
         };
         let executions = vec![done(1, None), done(2, Some(9)), done(3, None)];
         for id in [1, 2].map(execution_id) {
-            fs::create_dir_all(dirs.of(id).results()).unwrap();
-            fs::write(dirs.of(id).stdout(), "12345").unwrap();
-            fs::write(dirs.of(id).results().join("file"), "123").unwrap();
+            fs::create_dir_all(dirs.for_execution(id).results()).unwrap();
+            fs::write(dirs.for_execution(id).stdout(), "12345").unwrap();
+            fs::write(dirs.for_execution(id).results().join("file"), "123").unwrap();
         }
         let mut contents = Contents { executions, ..Contents::default() };
         measure_kept(&mut contents, &dirs);

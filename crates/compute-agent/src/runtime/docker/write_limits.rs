@@ -15,13 +15,13 @@ use crate::runtime::ExecutorError;
 /// Whether the Engine's storage driver supports a size limit: `overlay2` on xfs with project
 /// quotas does, most others do not.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct WriteLimits {
     is_without_sizes: AtomicBool,
 }
 
-// === impl Room ===
+// === impl WriteLimits ===
 
-impl Room {
+impl WriteLimits {
     /// Creates a container that may write this much, 0 for no limit, where the Engine can enforce
     /// it.
     pub(super) async fn create(
@@ -72,7 +72,7 @@ pub(super) async fn written_bytes(
     let options = InspectContainerOptions { size: true };
     let container = client.inspect_container(&name, Some(options)).await;
     let container = container.map_err(error::of_container)?;
-    let volumes = volumes::of(&container);
+    let volumes = volumes::mounted_in(&container);
     let volumes_bytes = match volumes.is_empty() {
         true => 0,
         false => volumes::written_bytes(&client, &volumes).await?,

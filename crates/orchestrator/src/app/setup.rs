@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::view::View;
 
 /// The parts that an orchestrator needs before it serves.
-pub(super) struct Opened {
+pub(super) struct Setup {
     pub(super) identity: Identity,
     pub(super) keys: Arc<KeyRing>,
     /// As they were stored.
@@ -28,9 +28,9 @@ pub(super) struct Opened {
     pub(super) issuer: Option<Arc<Issuer>>,
 }
 
-// === impl Opened ===
+// === impl Setup ===
 
-impl Opened {
+impl Setup {
     /// Loads the complete live state, which takes seconds when it is large.
     pub(super) fn open(settings: &Settings, view: Arc<View>) -> Result<Self, StartError> {
         let issuer = Issuer::open(&settings.oidc)?.map(Arc::new);

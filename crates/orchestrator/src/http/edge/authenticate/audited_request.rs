@@ -17,7 +17,7 @@ const MAX_PATH_CHARS: usize = 300;
 
 /// What the audit log says of a request, apart from who sent it.
 #[derive(Debug, Clone)]
-pub(in crate::http) struct Asked {
+pub(in crate::http) struct AuditedRequest {
     pub(super) operation: &'static str,
     pub(super) uri: Uri,
     pub(super) address: Option<IpAddr>,
@@ -27,11 +27,11 @@ pub(in crate::http) struct Asked {
     is_protected: bool,
 }
 
-// === impl Asked ===
+// === impl AuditedRequest ===
 
-impl Asked {
-    pub(super) fn of(api: &Api, request: &Request<Body>, operation: &'static str) -> Self {
-        let context = RequestContext::of(request.extensions());
+impl AuditedRequest {
+    pub(super) fn new(api: &Api, request: &Request<Body>, operation: &'static str) -> Self {
+        let context = RequestContext::from_extensions(request.extensions());
         Self {
             operation,
             uri: request.uri().clone(),

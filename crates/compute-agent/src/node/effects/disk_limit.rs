@@ -9,7 +9,7 @@ use std::time::Duration;
 use agent_core::execution::Failure;
 use tracing::debug;
 
-use super::steps::{Step, Steps};
+use super::runner::{EffectRunner, ExecutionHandle};
 use crate::data::results::collect::intake::{WHOLE, WHOLE_AND_PRINTED};
 use crate::host::disk::OutputLimit;
 use crate::runtime::Executor;
@@ -21,35 +21,39 @@ const ENGINE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const DATA_DIRECTORY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The write limit of the task; its inputs count towards it.
-pub(super) async fn limit(steps: &Steps, step: &Step) -> OutputLimit {
-    let disk_bytes = step.work.resources.disk;
+pub(super) async fn limit(runner: &EffectRunner, handle: &ExecutionHandle) -> OutputLimit {
+    let disk_bytes = handle.work.resources.disk;
     let mut inputs_bytes = 0;
     if disk_bytes > 0 {
-        let dir = steps.files.dirs.of(step.id);
+        let dir = runner.files.dirs.for_execution(handle.id);
         let measured = tokio::task::spawn_blocking(move || dir.inputs_bytes()).await;
         match measured.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(bytes) => inputs_bytes = bytes,
             // An error favours the task.
-            Err(error) => debug!(execution = %step.id, %error, "cannot measure the inputs"),
+            Err(error) => debug!(execution = %handle.id, %error, "cannot measure the inputs"),
         }
     }
-    OutputLimit::new(disk_bytes, inputs_bytes, steps.files.results_max_bytes)
+    OutputLimit::new(disk_bytes, inputs_bytes, runner.files.results_max_bytes)
 }
 
 /// Returns when the task exceeds its limit.
-pub(super) async fn overfull(steps: &Steps, step: &Step, executor: &dyn Executor) -> Failure {
+pub(super) async fn overfull(
+    runner: &EffectRunner,
+    handle: &ExecutionHandle,
+    executor: &dyn Executor,
+) -> Failure {
     let (mut wait, rarest) =
         if executor.fills_the_data_directory() { DATA_DIRECTORY } else { ENGINE };
     tokio::time::sleep(wait).await;
-    let limit = limit(steps, step).await;
+    let limit = limit(runner, handle).await;
     loop {
-        let measuring = steps.files.measuring.acquire().await;
-        let written = executor.written_bytes(step.id).await;
+        let measuring = runner.files.measuring.acquire().await;
+        let written = executor.written_bytes(handle.id).await;
         drop(measuring);
         match written {
             Ok(Some(bytes)) => {
-                steps.meters.wrote(step.id, bytes);
-                let printed = steps.files.copies.bytes(step.id);
+                runner.meters.wrote(handle.id, bytes);
+                let printed = runner.files.copies.bytes(handle.id);
                 let failure = limit
                     .check(WHOLE, bytes)
                     .or_else(|| limit.check(WHOLE_AND_PRINTED, bytes.saturating_add(printed)));
@@ -59,7 +63,7 @@ pub(super) async fn overfull(steps: &Steps, step: &Step, executor: &dyn Executor
             }
             Ok(None) => std::future::pending().await,
             // The watcher of the task's end reports the problem as well.
-            Err(error) => debug!(execution = %step.id, %error, "cannot measure a task"),
+            Err(error) => debug!(execution = %handle.id, %error, "cannot measure a task"),
         }
         tokio::time::sleep(wait).await;
         wait = (2 * wait).min(rarest);

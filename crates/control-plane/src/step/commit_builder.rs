@@ -1,4 +1,4 @@
-//! One turn: requests become changes to commit, and replies to hold back until then.
+//! What one turn commits: requests become changes, and replies that are held back until then.
 
 use std::collections::BTreeSet;
 
@@ -7,28 +7,28 @@ use scheduler::input::{Answer, Input};
 use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler};
 
-use super::event::{Envelope, Held, NotCreated, Reply, Request, Submission};
+use super::event::{Delivery, Envelope, NotCreated, Reply, Request, Submission};
 use crate::audit::{Chains, Entries};
 use crate::batch::Batch;
 use crate::records::{RecordKind, RecordWrite, Records};
-use crate::store::{IdempotencyRow, Known};
+use crate::store::{IdempotencyRow, LookupResults};
 
-pub(super) struct Turn<C> {
+pub(super) struct CommitBuilder<C> {
     batch: Batch,
     /// What the store knew before the turn, and the keys that came in it; none if the store could
     /// not be read.
-    known: Option<Known>,
+    known: Option<LookupResults>,
     /// Of the commit that the turn becomes.
     number: u64,
     audit: Entries,
     /// In the order of release.
-    held: Vec<Held<C>>,
+    held: Vec<Delivery<C>>,
 }
 
-// === impl Turn ===
+// === impl CommitBuilder ===
 
-impl<C> Turn<C> {
-    pub(super) fn new(known: Option<Known>, number: u64) -> Self {
+impl<C> CommitBuilder<C> {
+    pub(super) fn new(known: Option<LookupResults>, number: u64) -> Self {
         let (batch, audit, held) = (Batch::default(), Entries::default(), Vec::new());
         Self { batch, known, number, audit, held }
     }
@@ -37,7 +37,7 @@ impl<C> Turn<C> {
     pub(super) fn handle(&mut self, scheduler: &mut Scheduler, now: Now, input: Input) -> Answer {
         let output: &mut Output = &mut self.batch.output;
         let answer = scheduler.handle(now, input, output);
-        self.held.extend(output.effects.drain(..).map(Held::Effect));
+        self.held.extend(output.effects.drain(..).map(Delivery::Effect));
         answer
     }
 
@@ -76,7 +76,7 @@ impl<C> Turn<C> {
                 _ => self.audit.push(*entry),
             }
         }
-        self.held.push(Held::Reply(caller, reply));
+        self.held.push(Delivery::Reply(caller, reply));
     }
 
     /// Submits once per idempotency key, whether the first time was in this turn or long ago.
@@ -90,7 +90,7 @@ impl<C> Turn<C> {
         let Submission { submit, id_given, warnings, key } = submission;
         let known = match &self.known {
             Some(known) => known,
-            None if request_key.is_none() && !id_given => &Known::default(),
+            None if request_key.is_none() && !id_given => &LookupResults::default(),
             None => return Err(NotCreated::Unreadable),
         };
         let body_hash = key.map(|key| key.body_hash);
@@ -125,7 +125,7 @@ impl<C> Turn<C> {
     }
 
     /// What is to be committed, and what waits for it.
-    pub(super) fn end(mut self, chains: &mut Chains) -> (Batch, Vec<Held<C>>) {
+    pub(super) fn finish(mut self, chains: &mut Chains) -> (Batch, Vec<Delivery<C>>) {
         self.batch.audit = self.audit.seal(chains);
         (self.batch, self.held)
     }

@@ -1,4 +1,4 @@
-//! What the steps of executions share.
+//! What the effects of executions share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use crate::node::usage::Meters;
 use crate::observer::Observer;
 use crate::runtime::registry::Engines;
 
-/// The shared state of all steps.
-pub(crate) struct Steps {
+/// Executes effects; this is what all of them share.
+pub(crate) struct EffectRunner {
     pub(crate) node_id: NodeId,
     pub(crate) engines: Arc<Engines>,
     pub(crate) gpus: Inventory,
@@ -57,7 +57,7 @@ pub(crate) struct Files {
 
 /// One execution, and the channel for its events.
 #[derive(Clone)]
-pub(crate) struct Step {
+pub(crate) struct ExecutionHandle {
     pub(crate) id: ExecutionId,
     pub(crate) work: Arc<Work>,
     /// By index.

@@ -1,4 +1,4 @@
-//! What reading output requires.
+//! The service that reads output, and the parts that it needs.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::reads::Reader;
 use crate::shares::Refusals;
 use crate::view::View;
 
-/// What reading output requires.
-pub(crate) struct Access {
+/// Reads the output of executions, wherever it is.
+pub(crate) struct LogService {
     pub(super) reader: Reader,
     pub(super) view: Arc<View>,
     pub(crate) relay: Arc<Relay>,
@@ -20,9 +20,9 @@ pub(crate) struct Access {
     pub(super) stopping: CancellationToken,
 }
 
-// === impl Access ===
+// === impl LogService ===
 
-impl Access {
+impl LogService {
     pub(crate) fn new(
         reader: Reader,
         view: Arc<View>,

@@ -14,7 +14,7 @@ use super::{Group, Owner, Permit, Pool, Refusals, Refused, Shares};
 
 /// A queue before a pool.
 #[derive(Clone)]
-pub(crate) struct Turns(Arc<Inner>);
+pub(crate) struct PermitQueue(Arc<Inner>);
 
 struct Inner {
     permits: Shares,
@@ -22,10 +22,10 @@ struct Inner {
     lines: Mutex<Lines>,
 }
 
-/// A turn. The next in line gets it when this is dropped.
-pub(crate) struct Turn {
+/// A permit. The next in line gets it when this is dropped.
+pub(crate) struct QueuedPermit {
     permit: Option<Permit>,
-    turns: Turns,
+    queue: PermitQueue,
 }
 
 #[derive(Default)]
@@ -53,17 +53,17 @@ struct OfOne {
 }
 
 /// Leaves the line when it is dropped.
-struct Place<'a> {
-    turns: &'a Turns,
+struct Waiter<'a> {
+    queue: &'a PermitQueue,
     owner: &'a Owner,
     ticket: u64,
     granted: oneshot::Receiver<Permit>,
     _place: Permit,
 }
 
-// === impl Turns ===
+// === impl PermitQueue ===
 
-impl Turns {
+impl PermitQueue {
     /// At most `places` requests wait.
     pub(crate) fn new(pool: Pool, total: usize, places: usize, refusals: &Refusals) -> Self {
         let permits = Shares::new(pool, total, refusals);
@@ -71,17 +71,18 @@ impl Turns {
         Self(Arc::new(Inner { permits, places, lines: Mutex::default() }))
     }
 
-    /// A turn, as soon as it comes; refused if too many of the same owner wait already.
-    pub(crate) async fn take(&self, owner: &Owner) -> Result<Turn, Refused> {
+    /// A permit, as soon as it is the owner's turn; refused if too many of the same owner wait
+    /// already.
+    pub(crate) async fn take(&self, owner: &Owner) -> Result<QueuedPermit, Refused> {
         let place = self.0.places.take(owner, 1)?;
-        let mut place = self.queue(owner, place);
+        let mut waiter = self.queue(owner, place);
         self.serve();
-        // The sender is dropped only with its place, which is held here.
-        let permit = (&mut place.granted).await.ok();
-        Ok(Turn { permit, turns: self.clone() })
+        // The sender is dropped only with the waiter, which is held here.
+        let permit = (&mut waiter.granted).await.ok();
+        Ok(QueuedPermit { permit, queue: self.clone() })
     }
 
-    fn queue<'a>(&'a self, owner: &'a Owner, place: Permit) -> Place<'a> {
+    fn queue<'a>(&'a self, owner: &'a Owner, place: Permit) -> Waiter<'a> {
         let (sender, granted) = oneshot::channel();
         let mut lines = lock(&self.0.lines);
         lines.tickets += 1;
@@ -91,7 +92,7 @@ impl Turns {
         let of_one = line.principals.entry(owner.clone());
         let of_one = of_one.or_insert_with(|| OfOne { served: clock, ..OfOne::default() });
         of_one.waiting.push_back((ticket, sender));
-        Place { turns: self, owner, ticket, granted, _place: place }
+        Waiter { queue: self, owner, ticket, granted, _place: place }
     }
 
     /// Hands out the permits that are free.
@@ -171,20 +172,20 @@ impl OfOne {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        lock(&self.turns.0.lines).leave(self.owner, self.ticket);
+        lock(&self.queue.0.lines).leave(self.owner, self.ticket);
         // A permit that came in the same moment goes to the next.
         if let Ok(permit) = self.granted.try_recv() {
             drop(permit);
-            self.turns.serve();
+            self.queue.serve();
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for QueuedPermit {
     fn drop(&mut self) {
         drop(self.permit.take());
-        self.turns.serve();
+        self.queue.serve();
     }
 }

@@ -10,12 +10,12 @@ use crate::execution::Effect;
 use crate::ledger::{Batch, StoredReport};
 
 #[derive(Default)]
-pub struct Turn {
+pub struct Transaction {
     /// Changes to write; complete after [`NodeState::close`](super::NodeState::close).
     pub batch: Batch,
     /// Effects to run after the commit, in order.
     pub effects: Vec<(ExecutionId, Effect)>,
-    /// Executions whose row is written as it is at the end of the turn.
+    /// Executions whose row is written as it is at the end of the transaction.
     pub(super) touched: BTreeSet<ExecutionId>,
 }
 
@@ -30,10 +30,10 @@ pub(super) struct Unwritten {
     pub(super) acknowledged: Vec<Acknowledgement>,
 }
 
-// === impl Turn ===
+// === impl Transaction ===
 
-impl Turn {
-    /// Whether the turn needs a commit, apart from deferrable changes.
+impl Transaction {
+    /// Whether the transaction needs a commit, apart from deferrable changes.
     pub(super) fn is_written(&self) -> bool {
         !self.touched.is_empty() || !self.batch.is_empty()
     }
