@@ -153,7 +153,7 @@ mod tests {
                 token(Some(other)).write("back-other", Expected::Nothing),
             ],
         );
-        let rejection = of(&records, node, Timestamp(5));
+        let rejection = for_node(&records, node, Timestamp(5));
         let ended: Vec<_> = rejection.tokens.iter().map(|token| token.id.as_str()).collect();
         assert_eq!(ended, ["back", "came"]);
         publish(&records, rejection.writes);
@@ -161,7 +161,10 @@ mod tests {
         assert_eq!(rejected_with(&records, foreign), None);
         assert!(identities(&records, node).is_empty());
         assert_eq!(identities(&records, other).len(), 1);
-        assert!(of(&records, node, Timestamp(6)).writes.is_empty(), "nothing is open any more");
+        assert!(
+            for_node(&records, node, Timestamp(6)).writes.is_empty(),
+            "nothing is open any more"
+        );
     }
 
     #[test]
@@ -170,7 +173,7 @@ mod tests {
         let (node, key) = (NODE.parse().unwrap(), KeyDigest([7; 32]));
         let write = identity("came").write(StoredIdentity::key(node, key), Expected::Nothing);
         publish(&records, vec![write]);
-        publish(&records, of(&records, node, Timestamp(0)).writes);
+        publish(&records, for_node(&records, node, Timestamp(0)).writes);
         let count = |now, is_remembered: bool| {
             let remembered = move |_| is_remembered;
             let time = Duration::from_nanos(10);
