@@ -13,7 +13,6 @@ use super::access::{fill, offers};
 use super::accessibility::{assert_accessible, axe, prefer_scheme};
 use super::browser::{Browser, in_browser};
 use super::guarded::{sign_in, sign_out};
-use super::named;
 use super::secrets::SECRETS;
 use super::terminal::{PROGRAMS, Terminal, copied, permit_clipboard};
 
