@@ -27,6 +27,11 @@ use super::specs::{self, JOIN_NEWEST};
 use super::{curves, events, marks, outputs};
 use crate::store::{EXECUTION_ROWS, JOB_ROWS, Removed, Retention, StoreError};
 
+/// For the namespace that loses its oldest.
+pub(super) const STEP: &str = "
+CREATE INDEX job_ended_namespace ON job (namespace, ended_at) WHERE live = 0;
+";
+
 /// Bytes of a specification that cost as much as one row, by the number of freed pages.
 const BYTES_PER_ROW: usize = 16 << 10;
 

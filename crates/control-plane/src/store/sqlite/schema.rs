@@ -26,7 +26,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{audit, cluster_load, curves, name, nodes, outputs, records, specs};
+use super::{audit, cluster_load, curves, name, nodes, outputs, prune, records, specs};
 
 /// "jobs".
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
@@ -66,7 +66,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     outputs::STEP_OMITTED,
     curves::STEP,
     cluster_load::STEP,
-    FORMAT_22,
+    prune::STEP,
 ];
 
 const FORMAT_1: &str = "
@@ -369,16 +369,10 @@ ALTER TABLE node ADD COLUMN joined_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE node ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// The node that refused a slot's container. An older release forgets it, and lets the slot try that
-/// node again.
+/// The node that refused a slot's container. An older release forgets it, and tries that node again.
 const FORMAT_16: &str = "
 ALTER TABLE execution ADD COLUMN refused_by BLOB;
 ALTER TABLE pending_slot ADD COLUMN refused_by BLOB;
-";
-
-/// What retention removes where one namespace has the most.
-const FORMAT_22: &str = "
-CREATE INDEX job_ended_namespace ON job (namespace, ended_at) WHERE live = 0;
 ";
 
 /// Brings the file from `format` to [`FORMAT`], each step in a separate transaction. A file of a
