@@ -8,6 +8,7 @@ mod builds;
 mod chaos;
 mod circles;
 mod clock;
+mod copies;
 mod crashes;
 mod credentials;
 mod dependencies;
