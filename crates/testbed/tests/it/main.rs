@@ -55,3 +55,4 @@ mod tidy;
 mod traces;
 mod upgrade;
 mod usage;
+mod vocabulary;
