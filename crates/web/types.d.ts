@@ -128,6 +128,7 @@ export interface NodeRecord {
   Connection: string;
   Eligibility: string;
   Health: { State: string; Reason: string; Since: string; NextTry: string };
+  RefusedAgent?: { Machine: string; Since: string };
   ReservedSince: string;
   LastHeartbeat: string;
 }

@@ -335,6 +335,8 @@ async fn whole_body(mut response: Response, context: &ErrorContext) -> Result<By
         }
         body.extend_from_slice(&chunk);
     }
+    #[cfg(feature = "observed")]
+    crate::observed::show(&context.operation, &body);
     Ok(body.freeze())
 }
 

@@ -17,6 +17,8 @@ mod joining;
 mod lines;
 mod logs;
 mod nodes;
+#[cfg(feature = "observed")]
+pub mod observed;
 mod options;
 mod protocol;
 mod proxy;

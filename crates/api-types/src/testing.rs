@@ -1,5 +1,8 @@
 //! Fixtures for the tests of other crates.
 
+mod rows;
+mod texts;
+
 use uuid::Uuid;
 
 use crate::engine::EngineType;
@@ -7,6 +10,9 @@ use crate::job::{JobType, Task};
 use crate::protocol::Work;
 use crate::quantity::Capacity;
 use crate::{ExecutionId, JobId};
+
+pub use rows::Rows;
+pub use texts::flaw;
 
 pub fn execution_id(number: u128) -> ExecutionId {
     ExecutionId::from_uuid(Uuid::from_u128(number))

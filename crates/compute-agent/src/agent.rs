@@ -1,9 +1,9 @@
 //! One agent, from start to stop.
 
+mod error;
 mod setup;
 
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+pub use self::error::StartError;
 use self::setup::{Setup, limits};
 use crate::data::handover::Handover;
 use crate::data::logs::Outputs;
 use crate::data::results::publisher::PublishedDir;
 use crate::data::secrets::Secrets;
-use crate::host::data_dir::{DataDir, DataDirError};
+use crate::host::data_dir::DataDir;
 use crate::host::gpu::Inventory;
 use crate::host::secrets_dir::SecretsDir;
 use crate::host::settings::{InvalidSettings, Settings};
 use crate::http;
 use crate::http::guard::Guard;
-use crate::http::local_token::LocalTokenError;
 use crate::http::shared::{Readers, Shared};
 use crate::node::effects::{EffectRunner, Files};
-use crate::node::ledger::{Ledger, LedgerError};
+use crate::node::ledger::Ledger;
 use crate::node::mailbox::{Mailbox, Message};
 use crate::node::outbox::Outbox;
 use crate::node::probe::Probes;
@@ -45,8 +45,8 @@ use crate::node::vitals::Vitals;
 use crate::observer::Observer;
 use crate::runtime::registry::{Engines, Surroundings};
 use crate::session::drain::Drain;
+use crate::session::enrolment::Enrolment;
 use crate::session::enrolment::renewal::Renewal;
-use crate::session::enrolment::{EnrolError, Enrolment};
 use crate::session::heartbeat::Heartbeats;
 use crate::session::node_record::NodeRecord;
 use crate::session::state::SessionWatch;
@@ -55,34 +55,6 @@ use crate::session::{Session, Streams};
 /// Interval at which the supervisor checks whether finished executions are old enough to forget,
 /// and updates its pulse when it is otherwise idle.
 const TICK: Duration = Duration::from_secs(1);
-
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Settings(#[from] InvalidSettings),
-    #[error(transparent)]
-    DataDir(#[from] DataDirError),
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    #[error("cannot listen on {address}: {source}; set another address with listen")]
-    Listen { address: SocketAddr, source: io::Error },
-    #[error(transparent)]
-    Enrol(#[from] EnrolError),
-    #[error(
-        "the certificate in the data directory is that of {enrolled}, and the executions there are \
-         those of {own}; move identity.json away and join with a token made by `jobctl node token \
-         --for {own}`"
-    )]
-    OtherNode { own: NodeId, enrolled: NodeId },
-    #[error(transparent)]
-    LocalToken(#[from] LocalTokenError),
-    #[error("cannot detect the capacity of this machine: {0}; set it with capacity")]
-    Capacity(#[source] io::Error),
-    #[error("start the thread of heartbeats")]
-    Thread(#[source] io::Error),
-    #[error("send traces over OTLP")]
-    Otlp(#[from] OtlpError),
-}
 
 /// Starts agents.
 #[derive(Debug)]
@@ -359,21 +331,26 @@ impl RunningAgent {
 
 /// Runs an agent until a stop signal; a second signal ends a drain early. The service manager is
 /// notified of readiness once the orchestrator has accepted this node.
+///
+/// It also ends when the orchestrator finds that its data directory is a copy: on the same machine,
+/// the two would handle the same containers.
 pub async fn run<F: Future<Output = ()>>(
     settings: Settings,
     stop_requested: impl Fn() -> F,
 ) -> Result<(), StartError> {
-    let orchestrator = settings.orchestrator.clone();
+    let (orchestrator, data_dir) = (settings.orchestrator.clone(), settings.data_dir.clone());
     let mut agent = Agent::start(settings).await?;
     service_manager::status(&format!("joining the orchestrator at {orchestrator}"));
     let watchdog = tokio::spawn(service_manager::watchdog(agent.pulse.clone()));
     let session = Arc::clone(&agent.session);
+    let joined = Arc::clone(&session);
     let readiness = tokio::spawn(async move {
-        session.session().await;
+        joined.session().await;
         service_manager::ready(&format!("joined the orchestrator at {orchestrator}"));
     });
-    tokio::select! {
-        () = stop_requested() => {}
+    let copy = tokio::select! {
+        () = stop_requested() => None,
+        reason = session.is_copy() => Some(reason),
         // The supervisor only ends on a bug; the agent is useless without it.
         ended = &mut agent.supervisor => {
             if let Err(error) = ended
@@ -383,8 +360,14 @@ pub async fn run<F: Future<Output = ()>>(
             }
             return Ok(());
         }
-    }
+    };
     readiness.abort();
+    if let Some(reason) = copy {
+        service_manager::stopping("another agent has this identity", Duration::ZERO);
+        agent.shutdown().await;
+        watchdog.abort();
+        return Err(StartError::Copy { reason, data_dir });
+    }
     match agent.drain.longest() {
         Duration::ZERO => service_manager::stopping("running tasks continue", Duration::ZERO),
         longest => service_manager::stopping("draining: waiting for running tasks", longest),

@@ -13,7 +13,7 @@ use daemon::help::Help;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::error;
 
-/// `EX_USAGE`: the settings are invalid.
+/// `EX_USAGE`: the settings or the identity are invalid, so another start would not help.
 const BAD_SETTINGS: u8 = 64;
 /// `EX_UNAVAILABLE`: the data directory, the ledger or the port is not available.
 const UNAVAILABLE: u8 = 69;
@@ -75,9 +75,10 @@ async fn run(mut settings: Settings) -> ExitCode {
     match compute_agent::run(settings, stop_signal).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            error!(error = &error as &dyn std::error::Error, "the agent cannot start");
+            error!(error = &error as &dyn std::error::Error, "the agent cannot run");
             ExitCode::from(match error {
                 StartError::Settings(_)
+                | StartError::Copy { .. }
                 | StartError::Enrol(EnrolError::NoToken | EnrolError::Address(_)) => BAD_SETTINGS,
                 StartError::DataDir(_)
                 | StartError::Ledger(_)

@@ -11,6 +11,8 @@ mod field;
 pub(crate) mod noop;
 pub(crate) mod registry;
 mod result_paths;
+#[cfg(test)]
+mod texts;
 mod turns;
 pub(crate) mod twin;
 pub(crate) mod wasm;

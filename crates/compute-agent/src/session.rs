@@ -15,6 +15,7 @@ mod streams;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent_core::node_state::Input;
 use agent_core::session::{Joining, SessionEnd, ends_session};
@@ -35,6 +36,9 @@ use heartbeat::Heartbeats;
 use node_record::NodeRecord;
 use state::SessionWatch;
 pub(crate) use streams::Streams;
+
+/// Delay of an agent whose identity another one has, if it is not ended.
+const COPY_RETRY: Duration = Duration::from_secs(30);
 
 /// The agent's connection to the orchestrator.
 pub(crate) struct Session {
@@ -95,6 +99,11 @@ impl Session {
                     let SessionAnswer { session, membership, .. } = answer;
                     info!(session, %membership, ?engines, "joined the orchestrator");
                     return answer;
+                }
+                Err(error) if error.code() == Some(Code::NodeConflict) => {
+                    self.watch.note_copy(error.to_string());
+                    tokio::time::sleep(COPY_RETRY).await;
+                    continue;
                 }
                 Err(error) => {
                     if !self.distrusted(&error).await && error.code() == Some(Code::Forbidden) {

@@ -125,6 +125,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use api_types::history::{EventType, ExecutionStateChange, JobStateChange};
+    use api_types::words::ALL_EXECUTION_STATES;
     use api_types::{JobId, NodeId};
 
     use super::*;
@@ -157,6 +158,16 @@ mod tests {
             job_name: None,
             index: None,
             node_name: None,
+        }
+    }
+
+    #[test]
+    fn every_state_has_the_word_that_other_programs_show() {
+        for state in JobStateType::ALL.iter().copied() {
+            assert_eq!(State::Job(state).text(), job_word(state));
+        }
+        for state in ALL_EXECUTION_STATES {
+            assert_eq!(State::Execution(state).text(), execution_word(state));
         }
     }
 

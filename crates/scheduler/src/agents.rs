@@ -5,6 +5,14 @@
 //! after the later one had joined, are there two. Then the later one is refused for as long as the
 //! node is connected.
 //!
+//! Until then, the later one could report the work of the earlier one as lost, since it is not on
+//! its machine. So while the earlier one may still be alive, reports from another machine or
+//! another boot wait: the process is on trial. One that follows on the same machine, as after an
+//! upgrade, is not.
+//!
+//! Rejected: to refuse the later one until the lease of the earlier one ends. The node would be
+//! silent after each quick restart of its machine, and its services would move.
+//!
 //! Nothing of this is stored: after a restart of the orchestrator, two agents are recognised anew.
 
 use alloc::string::String;
@@ -24,8 +32,9 @@ const MAX_PROCESSES: usize = 4;
 /// dead, such as a suspended virtual machine, it counts as the later one.
 const SUCCESSION: Duration = Duration::from_mins(10);
 
-/// A refused agent that has not tried to join for this long is gone. It tries every few seconds.
-const GONE: Duration = Duration::from_mins(1);
+/// A refused agent that has not tried to join for this long is gone. It ends when it is refused, but
+/// a service manager may start it again.
+const GONE: Duration = Duration::from_mins(10);
 
 /// The processes that have joined as one node, in the order of their first join.
 #[derive(Debug, Default)]
@@ -41,6 +50,8 @@ pub(crate) struct Agents {
 struct AgentRecord {
     process: AgentProcess,
     refused: Option<Refusal>,
+    /// Until then its reports wait.
+    trial_until: Moment,
 }
 
 #[derive(Debug)]
@@ -52,9 +63,13 @@ struct Refusal {
 // === impl Agents ===
 
 impl Agents {
-    /// The process joins. Older agents do not say who they are, and are taken for one.
-    pub(crate) fn joined(&mut self, process: Option<&AgentProcess>, now: Moment) {
+    /// The process joins, and is on trial for this long if it is new and on another machine than the
+    /// one before it. Older agents do not say who they are, and are taken for one.
+    pub(crate) fn joined(&mut self, process: Option<&AgentProcess>, now: Moment, trial: Duration) {
         let Some(process) = process else { return *self = Self::default() };
+        let earlier = self.known.get(self.current).map(|known| &known.process);
+        let has_moved = earlier.is_some_and(|earlier| !is_same_machine(earlier, process));
+        let trial_until = if has_moved { now + trial } else { Moment::ZERO };
         let has_succeeded = now.since(self.held_since) >= SUCCESSION;
         let mut at = self.known.iter().position(|known| known.process == *process);
         if let Some(earlier) = at.filter(|at| *at < self.current && has_succeeded) {
@@ -66,7 +81,7 @@ impl Agents {
             if self.known.len() == MAX_PROCESSES {
                 self.known.remove(0);
             }
-            self.known.push(AgentRecord { process: process.clone(), refused: None });
+            self.known.push(AgentRecord { process: process.clone(), refused: None, trial_until });
             self.known.len() - 1
         });
         self.known[at].refused = None;
@@ -74,6 +89,11 @@ impl Agents {
             self.held_since = now;
         }
         self.current = at;
+    }
+
+    /// Whether the earlier process may still show that it is alive.
+    pub(crate) fn is_on_trial(&self, now: Moment) -> bool {
+        self.known.get(self.current).is_some_and(|known| known.trial_until > now)
     }
 
     /// The process that holds the session shows that it is alive. Returns the machines of those that
@@ -92,17 +112,21 @@ impl Agents {
             .collect()
     }
 
-    /// The machine of the agent that holds the session, if this process is refused for it.
+    /// The machine of the agent that holds the session, if this process is refused for it, or one
+    /// before it on the same machine was.
     pub(crate) fn refuses(
         &mut self,
         process: Option<&AgentProcess>,
         now: Moment,
     ) -> Option<String> {
-        let holder = self.known.get(self.current)?.process.machine.clone();
-        let mut known = self.known.iter_mut();
-        let known = known.find(|known| Some(&known.process) == process)?;
+        let (process, holder) = (process?, self.known.get(self.current)?.process.clone());
+        let is_apart = !is_same_machine(&holder, process);
+        let mut known = self.known.iter_mut().filter(|known| known.refused.is_some());
+        let known = known.find(|known| {
+            known.process == *process || (is_apart && is_same_machine(&known.process, process))
+        })?;
         known.refused.as_mut()?.tried_at = now;
-        Some(holder)
+        Some(holder.machine)
     }
 
     /// The agent that is refused.
@@ -123,4 +147,8 @@ impl Agents {
         }
         true
     }
+}
+
+fn is_same_machine(one: &AgentProcess, other: &AgentProcess) -> bool {
+    (&one.machine, &one.boot) == (&other.machine, &other.boot)
 }

@@ -122,3 +122,64 @@ pub(crate) fn unreadable(error: &dyn core::fmt::Display) -> String {
          the job again, or restore the database from a backup"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use api_types::rows;
+    use api_types::testing::flaw;
+
+    use super::*;
+
+    #[test]
+    fn every_end_has_words_for_its_user() {
+        let causes = rows!(Cause {
+            Cause::Fetch => [Cause::Fetch],
+            Cause::Node => [Cause::Node],
+            Cause::Defect => [Cause::Defect],
+            Cause::Refused => [Cause::Refused],
+            Cause::EndedAgent => [Cause::EndedAgent],
+            Cause::Lost => [Cause::Lost],
+            Cause::Removed => [Cause::Removed],
+            Cause::Missing => [Cause::Missing],
+            Cause::Room => [Cause::Room],
+        });
+        let mut ends: Vec<_> = causes.iter().map(|(_, cause)| End::Disturbed(*cause)).collect();
+        let rows = rows!(End {
+            End::Disturbed(_) => [End::Disturbed(Cause::Lost)],
+            End::Completed => [End::Completed],
+            End::Failed { .. } => [End::Failed { timeout: false }, End::Failed { timeout: true }],
+            End::Unpublished => [End::Unpublished],
+            End::Declined(_) => [End::Declined(Cause::Room)],
+            End::Unanswered => [End::Unanswered],
+            End::Unreadable => [End::Unreadable],
+            End::Unwanted => [End::Unwanted],
+            End::Cancelled => [End::Cancelled],
+        });
+        ends.extend(rows.into_iter().skip(1).map(|(_, end)| end));
+        let said: Vec<_> = ends.iter().map(|end| end.default_message()).collect();
+        assert!(said.iter().all(|text| flaw(text).is_none()), "{said:?}");
+        let expected = [
+            "failed for a reason unrelated to the task",
+            "failed for a reason unrelated to the task",
+            "failed for a reason unrelated to the task",
+            "its node refused to create its container",
+            "failed for a reason unrelated to the task",
+            "lost with its node",
+            "lost with its node",
+            "failed for a reason unrelated to the task",
+            "failed for a reason unrelated to the task",
+            "completed",
+            "failed",
+            "timed out",
+            "its results cannot be published",
+            "declined by its node",
+            "its node did not answer the offer",
+            "its specification cannot be read",
+            "no longer wanted",
+            "stopped on its node",
+        ];
+        assert_eq!(said, expected);
+    }
+}

@@ -120,24 +120,27 @@ pub enum Refusal {
     JobFinished { job: JobId, state: JobStateType },
     #[error("a job with the ID {0} exists already")]
     JobExists(JobId),
-    #[error("no node has the ID {0}")]
+    #[error("no node has the ID {}", .0.short())]
     NoSuchNode(NodeId),
-    #[error("session {came} of node {node} was replaced by session {current}")]
+    #[error("session {came} of node {} was replaced by session {current}", .node.short())]
     StaleSession { node: NodeId, came: u64, current: u64 },
     /// The scheduler considers the node lost; it has to join again.
-    #[error("the lease of node {0} ran out")]
+    #[error("the lease of node {} ran out", .0.short())]
     LeaseExpired(NodeId),
     #[error(
-        "another agent has the ID of node {node}, is connected and runs on '{machine}': this one has \
-         a copy of its data directory"
+        "another agent with the identity of this node is connected and runs on '{machine}': this one \
+         has a copy of its data directory"
     )]
     SecondAgent { node: NodeId, machine: String },
-    #[error("node {0} was rejected by an operator")]
+    /// The agent has taken over from one that may still be alive.
+    #[error("reports wait until it is certain that no other agent has the identity of this node")]
+    AgentOnTrial(NodeId),
+    #[error("node {} was rejected by an operator", .0.short())]
     NodeRejected(NodeId),
-    #[error("node {0} is connected; only a disconnected node can be forgotten")]
+    #[error("node {} is connected; only a disconnected node can be forgotten", .0.short())]
     NodeConnected(NodeId),
     /// Its executions may still run.
-    #[error("node {node} is silent and has {executions} executions that may still run")]
+    #[error("node {} is silent and has {executions} executions that may still run", .node.short())]
     NodeBusy { node: NodeId, executions: usize },
 }
 
@@ -153,6 +156,7 @@ impl Refusal {
             Self::NoSuchNode(_) => Code::NodeNotFound,
             Self::StaleSession { .. } | Self::LeaseExpired(_) => Code::StaleSession,
             Self::NodeRejected(_) => Code::Forbidden,
+            Self::AgentOnTrial(_) => Code::TooManyRequests,
             Self::NodeConnected(_) | Self::NodeBusy { .. } | Self::SecondAgent { .. } => {
                 Code::NodeConflict
             }

@@ -109,6 +109,9 @@ impl Scheduler {
             Some(Refusal::NodeRejected(_)) => return Answer::Acknowledged(acknowledged),
             Some(refusal) => return Answer::Refused(refusal),
         }
+        if state.nodes.get(&node).is_some_and(|node| node.agents.is_on_trial(turn.now)) {
+            return Answer::Refused(Refusal::AgentOnTrial(node));
+        }
         for report in reports {
             if execution::skips_the_start(state, node, &report) {
                 execution::start(state, turn, report.execution_id, Text::Constant("started"));

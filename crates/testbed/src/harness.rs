@@ -19,7 +19,7 @@ mod ports;
 mod signals;
 mod small_disk;
 mod wait;
-pub mod words;
+mod words;
 
 pub use agent::{Agent, AgentSpec};
 pub use cluster::{Cluster, ClusterSpec};

@@ -246,3 +246,6 @@ fn out_of_memory_message(limit: u64, fault: Option<&str>) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,8 @@ pub(crate) struct SessionWatch {
     state: watch::Sender<SessionState>,
     /// The last session that the orchestrator refused in any request.
     refused: watch::Sender<Option<u64>>,
+    /// Why the orchestrator takes this agent for a copy of another.
+    copy: watch::Sender<Option<String>>,
 }
 
 // === impl SessionWatch ===
@@ -22,7 +24,7 @@ pub(crate) struct SessionWatch {
 impl SessionWatch {
     pub(crate) fn new() -> Arc<Self> {
         let state = watch::Sender::new(SessionState::default());
-        Arc::new(Self { state, refused: watch::Sender::new(None) })
+        Arc::new(Self { state, refused: watch::Sender::new(None), copy: watch::Sender::new(None) })
     }
 
     pub(crate) fn state(&self) -> SessionState {
@@ -50,6 +52,23 @@ impl SessionWatch {
     pub(super) async fn refused(&self, session: u64) {
         // It cannot close while `self` lives.
         drop(self.refused.subscribe().wait_for(|refused| *refused == Some(session)).await);
+    }
+
+    /// Records that another agent has the identity of this one, and why.
+    pub(super) fn note_copy(&self, reason: String) {
+        self.copy.send_replace(Some(reason));
+    }
+
+    /// Returns the reason once another agent has the identity of this one.
+    pub(crate) async fn is_copy(&self) -> String {
+        let mut copies = self.copy.subscribe();
+        loop {
+            if let Some(reason) = copies.borrow_and_update().clone() {
+                return reason;
+            }
+            // It cannot close while `self` lives.
+            drop(copies.changed().await);
+        }
     }
 
     pub(super) fn joined(&self, answer: &SessionAnswer) {

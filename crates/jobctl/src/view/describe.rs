@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::engine::Params;
 use api_types::execution::Execution;
 use api_types::job::{Constraint, Job, JobSpec, RetryPolicy, Task, Timeouts};
-use api_types::node::{Node, NodeHealth};
+use api_types::node::{Node, NodeHealth, RefusedAgent};
 use api_types::quantity::Resources;
 use api_types::words::execution_word;
 use api_types::{ExecutionId, Timestamp};
@@ -159,6 +159,12 @@ fn reserved(node: &Node) -> String {
     }
 }
 
+fn second_agent(node: &Node) -> String {
+    let Some(RefusedAgent { machine, since }) = &node.refused_agent else { return String::new() };
+    let since = local_text(since);
+    format!("on {machine}, with a copy of the data directory; refused since {since}")
+}
+
 pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
     let info = &node.compute_node_info;
     let (status, tone) = status(node);
@@ -173,6 +179,7 @@ pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
         .add("Eligibility", node.eligibility.as_str())
         .add("Health", health(&node.health))
         .add("Reserved", reserved(node))
+        .add_some("Second agent", second_agent(node))
         .add("Seen", format!("{} ago", age_of_text(now, &node.last_heartbeat)))
         .add("Version", &node.service_version.git_version)
         .add("Addresses", words(&node.peer_info.addrs, ", "))

@@ -206,3 +206,51 @@ impl Listed for JobEvent {
         name(&self.event)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use api_types::execution::ComputeState;
+    use api_types::history::{ExecutionStateChange, JobStateChange, NodeStateChange};
+    use api_types::job::JobStateType;
+    use api_types::words::ALL_EXECUTION_STATES;
+
+    use super::*;
+
+    fn event() -> HistoryEvent {
+        HistoryEvent {
+            event_type: EventType::NodeLevel,
+            job_id: None,
+            node_id: None,
+            execution_id: None,
+            job_state: None,
+            execution_state: None,
+            node_state: None,
+            new_revision: 1,
+            comment: String::new(),
+            time: String::new(),
+            job_name: None,
+            index: None,
+            node_name: None,
+        }
+    }
+
+    #[test]
+    fn every_state_has_the_word_that_other_programs_show() {
+        let (previous, first) = (JobStateType::Pending, ComputeState::Undefined);
+        for new in JobStateType::ALL.iter().copied().filter(|new| *new != previous) {
+            let job_state = Some(JobStateChange { previous, new });
+            let shown = change(&HistoryEvent { job_state, ..event() }).0;
+            assert_eq!(shown, format!("{} > {}", job_word(previous), job_word(new)));
+        }
+        for new in ALL_EXECUTION_STATES {
+            let execution_state = Some(ExecutionStateChange { previous: first, new });
+            let shown = change(&HistoryEvent { execution_state, ..event() }).0;
+            assert_eq!(shown, format!("{} > {}", execution_word(first), execution_word(new)));
+        }
+        for new in NodeStateType::ALL.iter().copied() {
+            let node_state = Some(NodeStateChange { previous: new, new });
+            let shown = change(&HistoryEvent { node_state, ..event() }).0;
+            assert_eq!(shown, node_word(new));
+        }
+    }
+}

@@ -68,16 +68,16 @@ pub(crate) struct CertifiedNode {
 pub(crate) enum NodeRefusal {
     #[error("the certificate is not that of a node")]
     NotANode,
-    #[error("the certificate of node {0} was revoked, or another key has taken its place")]
+    #[error("the certificate of node {} was revoked, or another key has taken its place", .0.short())]
     Revoked(NodeId),
     /// It may still be renewed.
-    #[error("the certificate of node {0} has expired")]
+    #[error("the certificate of node {} has expired", .0.short())]
     Expired(NodeId),
-    #[error("the certificate of node {0} expired too long ago to be renewed")]
+    #[error("the certificate of node {} expired too long ago to be renewed", .0.short())]
     TooOld(NodeId),
-    #[error("the certificate belongs to node {own}, but the request is about '{asked}'")]
+    #[error("the certificate belongs to node {}, but the request is about '{asked}'", .own.short())]
     OtherNode { own: NodeId, asked: String },
-    #[error("the key of this node was rejected together with node {0}")]
+    #[error("the key of this node was rejected together with node {}", .0.short())]
     RejectedKey(NodeId),
     #[error("the join token is not valid")]
     UnknownToken,
@@ -85,9 +85,11 @@ pub(crate) enum NodeRefusal {
     ExpiredToken,
     #[error("the join token is used up")]
     UsedToken,
-    #[error("the node has executions as {0}, and the join token does not give it this ID back")]
+    #[error(
+        "the node has executions as {}, and the join token does not give it this ID back", .0.short()
+    )]
     BoundNode(NodeId),
-    #[error("node {0} has no certificate, so an operator cannot set its labels")]
+    #[error("node {} has no certificate, so an operator cannot set its labels", .0.short())]
     Uncertified(NodeId),
     #[error("this orchestrator accepts nodes over plain HTTP, without certificates")]
     Unprotected,

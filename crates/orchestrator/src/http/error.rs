@@ -9,6 +9,8 @@ mod busy;
 mod call;
 mod conflict;
 mod denied;
+#[cfg(test)]
+mod tests;
 
 use api_types::{ApiError, Code};
 use axum::response::{IntoResponse, Response};

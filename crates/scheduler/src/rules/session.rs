@@ -56,12 +56,15 @@ pub(crate) fn join(
         return Answer::Refused(Refusal::NodeRejected(id));
     }
     let process = record.process.as_ref();
-    if node.row().connection == Connection::Connected
-        && let Some(machine) = node.agents.refuses(process, turn.now)
-    {
-        return Answer::Refused(Refusal::SecondAgent { node: id, machine });
+    let mut trial = Duration::ZERO;
+    if node.row().connection == Connection::Connected {
+        if let Some(machine) = node.agents.refuses(process, turn.now) {
+            return Answer::Refused(Refusal::SecondAgent { node: id, machine });
+        }
+        // An agent that is alive sends three heartbeats in each lease.
+        trial = lease / 2;
     }
-    node.agents.joined(process, turn.now);
+    node.agents.joined(process, turn.now, trial);
     let row = node.edit();
     row.session += 1;
     row.connection = Connection::Connected;

@@ -100,7 +100,7 @@ impl LiveNode {
             is_edited: false,
             agents: Agents::default(),
         };
-        node.agents.joined(node.row.record.process.as_ref(), Moment::ZERO);
+        node.agents.joined(node.row.record.process.as_ref(), Moment::ZERO, Duration::ZERO);
         node.read_record();
         node
     }

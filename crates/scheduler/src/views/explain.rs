@@ -136,3 +136,61 @@ pub(crate) fn reserved_for(state: &State, waiter: Waiter) -> Option<(NodeId, Tim
     let reservation = state.nodes.get(&node)?.reservation()?;
     Some((node, reservation.since))
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use api_types::engine::{EngineType, PublisherType};
+    use api_types::rows;
+    use api_types::selector::{Requirement, Test};
+    use api_types::source::SourceType;
+    use api_types::testing::flaw;
+
+    use super::*;
+    use crate::demand::{Resource, Unmet};
+
+    /// Together with the words of a node that is away, this is what follows `3 of 5 nodes:`.
+    #[test]
+    fn every_obstacle_has_words_for_its_user() {
+        let requirement = Requirement { key: "region".to_owned(), test: Test::Exists };
+        let unmet = rows!(Unmet<'_> {
+            Unmet::Engine(_) => [Unmet::Engine(EngineType::Wasm)],
+            Unmet::Publisher(_) => [Unmet::Publisher(PublisherType::S3)],
+            Unmet::Source(_) => [Unmet::Source(SourceType::Ipfs)],
+            Unmet::Label(_) => [Unmet::Label(&requirement)],
+        });
+        let unfit = unmet.into_iter().map(|(_, unmet)| Obstacle::Unfit(unmet.to_string()));
+        let small = rows!(Resource {
+            Resource::Cpu => [Resource::Cpu],
+            Resource::Memory => [Resource::Memory],
+            Resource::Disk => [Resource::Disk],
+            Resource::Gpu => [Resource::Gpu],
+        });
+        let small = small.into_iter().map(|(_, resource)| Obstacle::TooSmall(resource));
+        let rows = rows!(Obstacle {
+            Obstacle::Unfit(_) => [Obstacle::Unfit("no wasm engine".to_owned())],
+            Obstacle::TooSmall(_) => [Obstacle::TooSmall(Resource::Cpu)],
+            Obstacle::Away(_) => [Obstacle::Away("cordoned")],
+            Obstacle::InUse(_) => [Obstacle::InUse(Resource::Memory)],
+            Obstacle::Reserved => [Obstacle::Reserved],
+        });
+        let rest = rows.into_iter().skip(2).map(|(_, obstacle)| obstacle);
+        let said: Vec<_> = unfit.chain(small).chain(rest).map(|it| it.text()).collect();
+        assert!(said.iter().all(|text| flaw(text).is_none()), "{said:?}");
+        let expected = [
+            "no wasm engine",
+            "no s3 publisher",
+            "no ipfs input source",
+            "label region",
+            "not enough CPU (even when empty)",
+            "not enough memory (even when empty)",
+            "not enough disk (even when empty)",
+            "not enough GPU (even when empty)",
+            "cordoned",
+            "not enough memory (in use)",
+            "reserved for work that has waited for longer",
+        ];
+        assert_eq!(said, expected);
+    }
+}

@@ -236,3 +236,15 @@ fn a_failure_names_the_index_and_the_node_and_equal_ones_are_counted() {
     assert!(message.starts_with(&counted), "{message}");
     assert_eq!(nodes.len(), 3);
 }
+
+/// A service whose process ends with 0 has ended all the same.
+#[test]
+fn a_service_that_ends_with_0_says_so_and_does_not_call_it_a_failure() {
+    let (mut world, _) = World::with_nodes(1);
+    let service = world.submit(&job(JobType::Service));
+    let execution = world.only_live(service);
+    world.complete(execution);
+    let message = world.message(service);
+    assert!(message.contains("ended with exit code 0"), "{message}");
+    assert!(!message.contains("failed"), "{message}");
+}

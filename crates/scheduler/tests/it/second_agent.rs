@@ -2,17 +2,24 @@
 
 use std::time::Duration;
 
+use api_types::execution::ComputeState;
+use api_types::job::JobStateType;
 use api_types::node::GivenLabels;
-use api_types::protocol::{AgentProcess, SessionRequest};
+use api_types::protocol::{AgentProcess, FailureCause, SessionRequest};
 use api_types::{Code, NodeId};
 use scheduler::input::{Answer, Input};
 
-use crate::specs::node;
+use crate::specs::{batch, node};
 use crate::world::{LEASE, World};
 
 /// A process of the agent on this machine.
 fn process(machine: &str, started: u64) -> SessionRequest {
-    let process = AgentProcess { machine: machine.to_owned(), boot: "boot".to_owned(), started };
+    boot(machine, "boot", started)
+}
+
+fn boot(machine: &str, boot: &str, started: u64) -> SessionRequest {
+    let (machine, boot) = (machine.to_owned(), boot.to_owned());
+    let process = AgentProcess { machine, boot, started };
     SessionRequest { process: Some(process), ..node(4.0, 4_000_000_000, &[]) }
 }
 
@@ -64,8 +71,73 @@ fn the_later_one_of_two_agents_is_refused_once_the_earlier_one_is_seen_alive() {
     assert_eq!(shown(&mut world, id).as_deref(), Some("second"));
     assert_eq!(world.store.node_history(id).len(), events, "it is recorded once");
     // No one tries any more.
-    world.pass_with(Duration::from_mins(2), &[id]);
+    world.pass_with(Duration::from_mins(11), &[id]);
     assert_eq!(shown(&mut world, id), None);
+}
+
+#[test]
+fn a_refused_agent_that_is_started_again_is_refused_without_taking_over() {
+    let mut world = World::new();
+    let first = process("first", 1);
+    let id = world.join_node(&first);
+    for request in [&process("second", 1), &first] {
+        world.rejoin(id, request);
+    }
+    world.heartbeat(id);
+    for started in 2..5 {
+        assert!(is_refused(&mut world, id, &process("second", started)));
+    }
+    // The first is started again too, and others may follow it on other machines.
+    world.rejoin(id, &process("first", 2));
+    world.heartbeat(id);
+    world.rejoin(id, &process("third", 1));
+}
+
+#[test]
+fn an_agent_on_another_machine_changes_nothing_while_the_earlier_one_may_be_alive() {
+    let mut world = World::new();
+    let (first, second) = (process("first", 1), process("second", 1));
+    let id = world.join_node(&first);
+    let job = world.submit(&batch(1));
+    let execution = world.only_live(job);
+    world.run(execution);
+    world.rejoin(id, &second);
+    // It has no such container.
+    let lost = |world: &mut World| {
+        world.send_report(id, execution, ComputeState::Failed, FailureCause::Node, "it is gone")
+    };
+    let answer = lost(&mut world);
+    assert_eq!(world.refusal(answer).code(), Code::TooManyRequests);
+    world.rejoin(id, &first);
+    world.heartbeat(id);
+    assert!(is_refused(&mut world, id, &second));
+    assert_eq!(world.live(job), [execution]);
+    world.complete(execution);
+    assert_eq!(world.state(job), JobStateType::Completed);
+}
+
+#[test]
+fn a_machine_that_restarts_within_its_lease_reports_half_a_lease_later() {
+    let mut world = World::new();
+    let id = world.join_node(&process("first", 1));
+    let job = world.submit(&batch(1));
+    let execution = world.only_live(job);
+    world.run(execution);
+    let rebooted = boot("first", "another boot", 1);
+    world.rejoin(id, &rebooted);
+    let lost = |world: &mut World| {
+        world.send_report(id, execution, ComputeState::Failed, FailureCause::Node, "it is gone")
+    };
+    assert!(matches!(lost(&mut world), Answer::Refused(_)));
+    world.pass_with(LEASE / 2, &[id]);
+    assert!(matches!(lost(&mut world), Answer::Acknowledged(_)));
+    assert_eq!(shown(&mut world, id), None);
+    // One that was silent for longer does not wait, nor does an upgrade.
+    world.pass(LEASE + Duration::from_secs(1));
+    world.rejoin(id, &boot("first", "a third boot", 1));
+    assert!(matches!(lost(&mut world), Answer::Acknowledged(_)));
+    world.rejoin(id, &boot("first", "a third boot", 2));
+    assert!(matches!(lost(&mut world), Answer::Acknowledged(_)));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::failpoints::Failpoints;
 use super::ports::free_address;
 use super::wait::{TIMEOUT, eventually, eventually_within};
+use super::words;
 
 /// Attempts with different ports, in case another process takes one.
 const START_ATTEMPTS: u32 = 3;
@@ -67,6 +68,7 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a daemon on a free port and waits until it responds.
     pub(crate) async fn start(start: Start) -> Self {
+        words::watch();
         let name = &start.name;
         let failpoints = start.directory.join(format!("{name}-failpoints"));
         fs::create_dir_all(&failpoints).unwrap_or_else(|error| panic!("{name}: {error}"));

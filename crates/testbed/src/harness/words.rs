@@ -1,55 +1,73 @@
-//! What no text for users contains, checked wherever the harness sees one.
+//! What no text for users contains, checked in every response that the harness gets.
 
-/// What the text contains that its reader could not use: the ID of a record that has an index or a
-/// name, output of Rust's Debug, a path of the node.
-pub fn flaw(text: &str) -> Option<String> {
-    let id = text.char_indices().find_map(|(at, _)| id_at(text, at));
-    let debug = ["Some(", "Err(", "Ok(", "Os {", "Error {", "Kind(", "Custom {"];
-    let debug = debug.into_iter().find(|word| text.contains(word)).map(str::to_owned);
-    let paths = ["/executions/e-", "/published/e-", "/ledger.sqlite", "/crates/"];
-    let path = paths.into_iter().find(|path| text.contains(path)).map(str::to_owned);
-    id.or(debug).or(path)
-}
+use api_types::testing::flaw;
+use serde_json::Value;
 
-/// A full ID of an execution or a node that begins here, unless it is a part of a key or a URL.
-fn id_at(text: &str, at: usize) -> Option<String> {
-    if text.get(..at)?.ends_with(['/', '=', '-', '_']) {
-        return None;
-    }
-    let rest = text.get(at..)?;
-    let id = rest.get(..2 + 36)?;
-    let (kind, uuid) = id.split_at(2);
-    let groups: Vec<_> = uuid.split('-').map(str::len).collect();
-    let is_hex = uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    (["e-", "n-"].contains(&kind) && groups == [8, 4, 4, 4, 12] && is_hex).then(|| id.to_owned())
+/// Fields whose texts the service makes for people: of states, events, groups of reasons, and of the
+/// envelopes of errors.
+const TEXTS: [&str; 4] = ["Message", "Comment", "Hint", "Reason"];
+
+/// A larger body is a long list, of which another test sees a short one.
+const MAX_BODY_BYTES: usize = 1 << 20;
+
+/// Checks every response from now on.
+pub(super) fn watch() {
+    api_client::observed::observe(check_body);
 }
 
 /// Panics if a text for users has a flaw.
-pub fn check(what: &str, text: &str) {
+fn check(what: &str, text: &str) {
     if let Some(flaw) = flaw(text) {
         panic!("{what} contains '{flaw}': {text}");
     }
 }
 
+fn check_body(operation: &str, body: &[u8]) {
+    if body.len() > MAX_BODY_BYTES {
+        return;
+    }
+    // A response of another kind is an error of its own.
+    if let Ok(body) = serde_json::from_slice(body) {
+        check_value(operation, &body);
+    }
+}
+
+fn check_value(what: &str, value: &Value) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| check_value(what, item)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if TEXTS.contains(&name.as_str()) => {
+                        check(&format!("{name} of {what}"), text);
+                    }
+                    value => check_value(what, value),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn flaws_are_found_and_plain_words_are_none() {
-        for fine in [
-            "",
-            "[0] on node-a: exit code 137 (SIGKILL); next try at 2026-11-21T08:49:26Z",
-            "/results: nothing is there; e-12ab34cd or so",
-            "é: not found",
-            "s3://bucket/e-2c8b2de0-03e2-42a7-9e94-c50cbe7c0e78/result: access denied",
+    fn flaws_are_found_in_states_events_and_envelopes() {
+        let flawed = "open: Os { code: 2 }";
+        for (is_found, body) in [
+            (true, json!({ "Job": { "State": { "Message": flawed } } })),
+            (true, json!({ "Events": [{ "Comment": flawed }] })),
+            (true, json!({ "Code": "Internal", "Message": "no", "Hint": flawed })),
+            (true, json!({ "Details": [{ "Path": "Tasks", "Reason": flawed }] })),
+            (false, json!({ "RunOutput": { "stdout": flawed } })),
         ] {
-            assert_eq!(flaw(fine), None, "{fine}");
+            let body = body.to_string();
+            let caught = std::panic::catch_unwind(|| check_body("GET /x", body.as_bytes()));
+            assert_eq!(caught.is_err(), is_found, "{body}");
         }
-        let id = "e-2c8b2de0-03e2-42a7-9e94-c50cbe7c0e78";
-        assert_eq!(flaw(&format!("execution {id} failed")), Some(id.to_owned()));
-        assert_eq!(flaw("open: Os { code: 2 }"), Some("Os {".to_owned()));
-        let path = "/var/lib/agent/executions/e-2c8b/inputs/0: gone";
-        assert_eq!(flaw(path), Some("/executions/e-".to_owned()));
     }
 }

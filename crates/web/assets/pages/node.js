@@ -156,6 +156,13 @@ function trouble(node, running) {
     ]);
   }
   if (node.Eligibility === "CORDONED") lines.push(["Cordoned: it gets no new work; what runs goes on."]);
+  if (node.RefusedAgent) {
+    lines.push([
+      `A second agent on ${node.RefusedAgent.Machine} has a copy of its data directory; refused since `,
+      timeAgo(node.RefusedAgent.Since),
+      ".",
+    ]);
+  }
   if (node.ReservedSince) {
     lines.push([
       h(

@@ -169,6 +169,7 @@ function nodeRow(node, before) {
 function note(node) {
   const parts = [];
   if (node.Health.State !== "HEALTHY" && node.Health.Reason) parts.push(node.Health.Reason);
+  if (node.RefusedAgent) parts.push(`a second agent on ${node.RefusedAgent.Machine} is refused`);
   if (node.ReservedSince) parts.push("kept free for a job that has waited for too long");
   if (node.Membership === "PENDING") parts.push("an operator has to approve it");
   return parts.length ? h("p", { class: "reason small" }, parts.join("; ")) : null;

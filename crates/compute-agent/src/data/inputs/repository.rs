@@ -294,7 +294,12 @@ fn find(listed: &str, reference: &str) -> Option<Tip> {
 
 #[cfg(test)]
 mod tests {
+    use api_types::engine::Params;
+    use api_types::source::SourceSpec;
+
     use super::*;
+    use crate::host::data_dir::DataDir;
+    use crate::testing::execution_id;
 
     #[test]
     fn what_is_no_url_is_quoted_without_its_password() {
@@ -304,6 +309,26 @@ mod tests {
         }
         let refused = url("https://u:secret@h.example:port/r").unwrap_err();
         assert!(refused.starts_with("its Repo 'https://h.example…'"), "{refused}");
+    }
+
+    #[test]
+    fn a_repository_with_submodules_is_noted() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(root.path()).unwrap().executions().for_execution(execution_id(7));
+        let input = |source_type| InputSource {
+            source: SourceSpec { source_type, params: Params::new() },
+            target: "/src".to_owned(),
+            alias: String::new(),
+        };
+        let types = [SourceType::RepoClone, SourceType::Inline, SourceType::RepoClone];
+        for index in [0, 1] {
+            let fetched = dir.input_directory(index);
+            std::fs::create_dir_all(&fetched).unwrap();
+            std::fs::write(fetched.join(".gitmodules"), "").unwrap();
+        }
+        let expected = "input 0 (repoclone, for '/src') has submodules, which are not fetched: \
+                        their directories are empty";
+        assert_eq!(notes(&types.map(input), &dir), [expected]);
     }
 
     #[test]

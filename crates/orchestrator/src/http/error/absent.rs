@@ -94,7 +94,9 @@ impl Absent {
             }
             Self::Namespace { name, .. } => format!("no namespace matches '{name}'"),
             Self::Stream { stream } => format!("no reader waits for stream '{stream}'"),
-            Self::Archive { execution, reason } => format!("results of {execution}: {reason}"),
+            Self::Archive { execution, reason } => {
+                format!("results of {}: {reason}", execution.short())
+            }
             Self::Path { path } => format!("no operation has the path {path}"),
         }
     }

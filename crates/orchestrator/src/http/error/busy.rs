@@ -33,7 +33,7 @@ impl Busy {
                 format!("the state database was busy for {} seconds", waited.as_secs())
             }
             Self::NodeAway(node) => {
-                format!("node {node} has what was requested, but is not connected")
+                format!("node {} has what was requested, but is not connected", node.short())
             }
         }
     }

@@ -44,8 +44,10 @@ pub(super) fn hint(error: &CallError) -> &'static str {
             }
             Refusal::JobExists(_) => "choose another ID",
             Refusal::SecondAgent { .. } => {
-                "stop one of the two, or give this one an empty data directory"
+                "stop one of the two; to make this one a separate node, remove ledger.sqlite* and \
+                 identity.json from its data directory, and start it again"
             }
+            Refusal::AgentOnTrial(_) => "try again",
             Refusal::NodeBusy { .. } => {
                 "wait until they are given up, or add now=true to give them up immediately"
             }

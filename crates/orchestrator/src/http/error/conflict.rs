@@ -38,7 +38,7 @@ impl Conflict {
                 format!("job {job} is already {state} and cannot be stopped")
             }
             Self::OwnNode(node) => {
-                format!("node {node} is the orchestrator itself; no action applies to it")
+                format!("node {} is the orchestrator itself; no action applies to it", node.short())
             }
             Self::NamespaceInUse { namespace, reason } => {
                 format!("namespace '{namespace}' cannot be deleted: {reason}")

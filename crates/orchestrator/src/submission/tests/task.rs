@@ -98,6 +98,10 @@ fn params_of_engines_are_checked() {
     for (fields, problem) in [
         (docker(Value::Null), "Image: is required"),
         (docker(json!({ "Image": " " })), "Image: is required"),
+        (
+            docker(json!({ "image": "i" })),
+            "Image: is required, and 'image' is another key: Params match exactly",
+        ),
         (docker(json!({ "Image": 5 })), "Image: expected a string, got the number 5"),
         (
             docker(json!({ "Image": "i", "PullPolicy": "daily" })),

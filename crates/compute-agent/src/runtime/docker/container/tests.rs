@@ -53,6 +53,43 @@ fn a_container_is_restricted_by_default() {
 }
 
 #[test]
+fn shared_memory_is_as_large_as_the_memory_of_the_task() {
+    assert_eq!(host_config_of(|_| ()).shm_size, Some(64_000_000));
+    assert_eq!(host_config_of(|work| work.resources.memory = 0).shm_size, Some(64 << 20));
+}
+
+#[test]
+fn an_entrypoint_of_nothing_is_that_of_the_image() {
+    let entrypoint_of = |entrypoint: &[&str]| {
+        let entrypoint = entrypoint.iter().map(|&word| word.to_owned()).collect();
+        let params = DockerParams { entrypoint, ..DockerParams::default() };
+        body(&run(|_| ()), &params, &Facts::default(), None, &[]).entrypoint
+    };
+    assert_eq!((entrypoint_of(&[]), entrypoint_of(&[""])), (None, None));
+    assert_eq!(entrypoint_of(&["sh"]), Some(vec!["sh".to_owned()]));
+}
+
+#[test]
+fn a_job_that_asks_for_whole_cores_has_as_many_threads_unless_it_says_otherwise() {
+    let threads = |cpu: &str, set: &[(&str, &str)]| {
+        let run = run(|work| {
+            cpu.clone_into(&mut work.task.resources.cpu);
+            let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            work.task.env = set.collect();
+        });
+        let env = env(&run, &DockerParams::default(), &Facts::default());
+        ["GOMAXPROCS", "OMP_NUM_THREADS"].map(|name| env.get(name).cloned())
+    };
+    let one = || Some("1".to_owned());
+    assert_eq!(threads("1", &[]), [one(), one()]);
+    assert_eq!(threads("1", &[("GOMAXPROCS", "8")]), [Some("8".to_owned()), one()]);
+    assert_eq!(threads("500m", &[]), [None, None]);
+    assert_eq!(threads("", &[]), [None, None]);
+    let env = env(&run(|_| ()), &DockerParams::default(), &Facts::default());
+    assert_eq!((env["SERVICE_CPU"].as_str(), env["SERVICE_MEMORY"].as_str()), ("0.5", "64000000"));
+}
+
+#[test]
 fn root_has_the_capabilities_of_the_node_unless_the_job_or_its_namespace_forbids_it() {
     let of_node = ["CHOWN", "SETUID"].map(str::to_owned);
     let added = |change: fn(&mut Work)| {

@@ -163,6 +163,44 @@ mod tests {
     }
 
     #[test]
+    fn every_problem_has_words_for_its_user() {
+        let problems = api_types::rows!(Problem {
+            Problem::NotFound => [Problem::NotFound],
+            Problem::Denied => [Problem::Denied],
+            Problem::Unreachable => [Problem::Unreachable],
+            Problem::NoSpace => [Problem::NoSpace],
+            Problem::WrongPlatform => [Problem::WrongPlatform],
+            Problem::Other => [Problem::Other],
+        });
+        let message = |problem: Problem| match problem.attempt_error(
+            "h/a:1",
+            "h",
+            "so it said",
+            &RegistryLogin::default(),
+        ) {
+            AttemptError::Transient(failure) | AttemptError::Permanent(failure) => failure.message,
+        };
+        let said: Vec<_> = problems.into_iter().map(|(_, problem)| message(problem)).collect();
+        assert!(said.iter().all(|text| api_types::testing::flaw(text).is_none()), "{said:?}");
+        let expected = [
+            "the registry does not have it (so it said); check its name and tag, or load the image \
+             on the node",
+            "the registry denies it, or does not have it (so it said); check its name, name \
+             Credentials for h, or give the agent some in its docker.credentials or in docker's own \
+             configuration, or load the image on the node",
+            "the registry does not respond as expected (so it said); check that the node reaches h, \
+             or load the image on the node",
+            "the node has no space left for it (so it said); free space on the disk of docker, or \
+             let the task run on another node",
+            "it is not made for machines like this node (so it said); let the task run on a node \
+             with another Architecture, or build the image for this one",
+            "docker refuses (so it said); see what 'docker pull' says on the node, or load the \
+             image there",
+        ];
+        assert_eq!(said, expected.map(|rest| format!("image 'h/a:1' cannot be pulled: {rest}")));
+    }
+
+    #[test]
     fn only_an_unreachable_registry_is_retried() {
         let error = Problem::Unreachable.attempt_error(
             "h/a:1",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api_types::audit::AuditOutcome;
+use api_types::id::SHORT_ID_CHARS;
 use api_types::routes;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -87,7 +88,9 @@ fn certify(
     }
     let asked = in_path(request.uri().path());
     if own == api.own.id || asked != Some(own.to_string().as_str()) {
-        let asked = asked.unwrap_or_default().to_owned();
+        let asked = asked.unwrap_or_default();
+        // In the short form, as IDs are in other messages.
+        let asked = asked.get(..2 + SHORT_ID_CHARS).unwrap_or(asked).to_owned();
         return Err(Denied::Node(NodeRefusal::OtherNode { own, asked }).into());
     }
     Ok(certified)
