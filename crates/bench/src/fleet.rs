@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::measure::{Measure, Target, millis};
-use super::process::cpu_time;
+use super::process::{anonymous_bytes, cpu_time};
 use super::scale::Scale;
 
 const EXECUTIONS_PER_AGENT: u32 = 100;
@@ -42,7 +42,8 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
 async fn at_rest(spec: ClusterSpec, scale: Scale, with: &str) -> anyhow::Result<Vec<Measure>> {
     let cluster = spec.start_without_agents().await;
     let client = cluster.client().clone();
-    let spec = FleetSpec { agents: scale.agents, tasks_per_agent: EXECUTIONS_PER_AGENT };
+    let (agents, tasks_per_agent) = (scale.agents, EXECUTIONS_PER_AGENT);
+    let spec = FleetSpec { agents, tasks_per_agent, ..FleetSpec::default() };
     let mut fleet = Fleet::start(&client, spec)?;
     let expected = u64::from(scale.agents) * u64::from(EXECUTIONS_PER_AGENT);
     for _ in 0..expected / 1000 {
@@ -57,12 +58,16 @@ async fn at_rest(spec: ClusterSpec, scale: Scale, with: &str) -> anyhow::Result<
     .await;
     tokio::time::sleep(SETTLING).await;
     let pid = cluster.orchestrator.pid().context("it runs")?;
-    let before = cpu_time(pid)?;
+    let (before, held) = (cpu_time(pid)?, anonymous_bytes(pid)?);
     let heartbeats_before = fleet.statistics.heartbeats.load(Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(SECONDS_MEASURED)).await;
     let used = cpu_time(pid)?.saturating_sub(before);
     let heartbeats = fleet.statistics.heartbeats.load(Ordering::Relaxed) - heartbeats_before;
+    let grown = i128::from(anonymous_bytes(pid)?) - i128::from(held);
     fleet.check()?;
+    // Nothing else would bring an execution's usage here before its end.
+    #[expect(clippy::cast_precision_loss, reason = "a handful")]
+    let requests = fleet.statistics.usage_requests.load(Ordering::Relaxed) as f64;
     let slowest = Duration::from_micros(fleet.statistics.slowest_us.load(Ordering::Relaxed));
     #[expect(clippy::cast_precision_loss, reason = "a handful")]
     let late = fleet.statistics.late.load(Ordering::Relaxed) as f64;
@@ -79,6 +84,12 @@ async fn at_rest(spec: ClusterSpec, scale: Scale, with: &str) -> anyhow::Result<
             (late, ""),
             Target::AtMost(0.0),
             format!("slowest response {:.0} ms", millis(slowest)),
+        ),
+        Measure::new(
+            format!("requests for usage while no client reads it, {of}"),
+            (requests, ""),
+            Target::AtMost(0.0),
+            format!("the orchestrator grew by {} kB in {SECONDS_MEASURED} s", grown / 1000),
         ),
     ])
 }

@@ -9,12 +9,16 @@
 
 mod bare;
 mod containers;
+mod curves;
+mod explained;
 mod fleet;
 mod floor;
 mod idle;
 mod lifecycles;
 mod load;
+mod logs;
 mod measure;
+mod names;
 mod printing;
 mod process;
 mod protection;
@@ -44,6 +48,7 @@ pub async fn run(scale: Scale, only: &str, mut report: impl FnMut(&str)) -> Vec<
     let groups: Vec<(&str, Measuring<'_>)> = vec![
         ("turns", Box::pin(turns::measure(scale))),
         ("submissions", Box::pin(submissions::measure(scale))),
+        ("names", Box::pin(names::measure(scale))),
         ("protection", Box::pin(protection::measure(scale))),
         ("lives", Box::pin(lifecycles::measure(scale))),
         ("wasm", Box::pin(wasm::measure(scale))),
@@ -51,7 +56,10 @@ pub async fn run(scale: Scale, only: &str, mut report: impl FnMut(&str)) -> Vec<
         ("printing", Box::pin(printing::measure(scale))),
         ("replacement", Box::pin(containers::replacement())),
         ("rest", Box::pin(idle::measure(scale))),
+        ("curves", Box::pin(async { curves::measure() })),
         ("fleet", Box::pin(fleet::measure(scale))),
+        ("explained", Box::pin(explained::measure(scale))),
+        ("logs", Box::pin(logs::measure(scale))),
         ("queued", Box::pin(queued::measure(scale))),
         ("stored", Box::pin(stored::measure(scale))),
     ];

@@ -25,6 +25,8 @@ pub struct Scale {
     pub jobs: u64,
     /// Live executions at a restart.
     pub live: u32,
+    /// Executions whose output is read together.
+    pub printed: u32,
 }
 
 pub const FULL: Scale = Scale {
@@ -39,6 +41,7 @@ pub const FULL: Scale = Scale {
     agents: 1000,
     jobs: 1_000_000,
     live: 100_000,
+    printed: 10_000,
 };
 
 /// A run of two minutes with smaller amounts. Rows that depend on an amount name it.
@@ -54,4 +57,5 @@ pub const QUICK: Scale = Scale {
     agents: 100,
     jobs: 30_000,
     live: 10_000,
+    printed: 1000,
 };

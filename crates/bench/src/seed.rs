@@ -88,6 +88,23 @@ impl Seed {
         Ok(ids)
     }
 
+    /// Adds empty nodes with four cores and these labels.
+    pub(super) fn nodes(
+        &mut self,
+        nodes: u32,
+        labels: impl Fn(u32) -> BTreeMap<String, String>,
+    ) -> anyhow::Result<()> {
+        for number in 0..nodes {
+            let node = NodeId::from_uuid(Uuid::from_u128(u128::from(number) + (1 << 90)));
+            let request = SessionRequest { labels: labels(number), ..fleet::record(4.0) };
+            self.handle(Input::Join { node, request: Box::new(request) })?;
+            if u64::from(number) % BATCH == 0 {
+                self.commit()?;
+            }
+        }
+        self.commit()
+    }
+
     /// Adds running executions on one node.
     pub(super) fn live(&mut self, executions: u32) -> anyhow::Result<()> {
         const COUNT: u32 = 1000;

@@ -47,6 +47,7 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     tokio::task::spawn_blocking(move || {
         Ok(vec![
             dry_run(),
+            explanation(),
             classes(scale),
             kinds(scale),
             timers(scale),
@@ -76,6 +77,28 @@ fn dry_run() -> Measure {
     let chosen = preview.nodes.iter().filter(|node| node.chosen).count();
     let what = format!("a dry run of Count 1,000,000 on {NODES} nodes");
     row(what, took, format!("{chosen} nodes chosen"))
+}
+
+/// All nodes meet what the job demands of labels, and none is large enough.
+fn explanation() -> Measure {
+    const EXPLAINED: u32 = 10 * NODES;
+    let mut driven = Driven::new();
+    for _ in 0..EXPLAINED {
+        driven.join(4.0);
+    }
+    let mut spec = seed::spec(1, 1);
+    "8".clone_into(&mut spec.tasks[0].resources.cpu);
+    spec.constraints = most_constraints();
+    let job = driven.submit(&spec);
+    let begin = thread_time();
+    let standing = driven.scheduler.standing(job).expect("the job waits");
+    let took = thread_time().saturating_sub(begin);
+    assert_eq!((standing.nodes.len(), standing.reasons.hopeless), (EXPLAINED as usize, true));
+    row(
+        format!("the scheduler's part of an explanation over {EXPLAINED} nodes"),
+        took,
+        String::new(),
+    )
 }
 
 /// As much as a job may demand of a node's labels, which fails at nothing: 64 constraints that list

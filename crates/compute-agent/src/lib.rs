@@ -20,4 +20,7 @@ pub use data::inputs::fetcher::FETCH;
 pub use host::data_dir::DataDirError;
 pub use host::identity::IdentityError;
 pub use host::settings::{self, Settings};
+// What 1,000 of them take is a row of the bench.
+#[doc(hidden)]
+pub use node::usage::full_curves;
 pub use session::enrolment::EnrolError;

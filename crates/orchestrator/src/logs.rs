@@ -26,6 +26,9 @@ pub(crate) use render::{BrokenOff, Form};
 pub(crate) use service::LogService;
 pub(crate) use usage::{OfNode, Used};
 
+/// Output that is here already goes out together, up to about this length.
+const PIECE_BYTES: usize = 16 << 10;
+
 /// The output for one reader, produced as it is read.
 pub(crate) struct Reading {
     merge: Merge,
@@ -52,11 +55,19 @@ impl LogService {
 impl Reading {
     /// The next piece, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Result<Vec<u8>, BrokenOff>> {
-        loop {
-            match self.render.push(self.merge.next().await?) {
-                Ok(bytes) if bytes.is_empty() => {}
-                bytes => return Some(bytes),
+        let mut out = Vec::new();
+        while out.is_empty() {
+            if let Err(broken) = self.render.push(self.merge.next().await?, &mut out) {
+                return Some(Err(broken));
+            }
+            while out.len() < PIECE_BYTES
+                && let Some(event) = self.merge.next_ready()
+            {
+                if let Err(broken) = self.render.push(event, &mut out) {
+                    return Some(Err(broken));
+                }
             }
         }
+        Some(Ok(out))
     }
 }

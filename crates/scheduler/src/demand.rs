@@ -59,7 +59,7 @@ pub enum InvalidDemand {
 }
 
 /// A property that a node lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unmet<'a> {
     Engine(EngineType),
     Publisher(PublisherType),

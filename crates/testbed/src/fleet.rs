@@ -6,6 +6,8 @@
 //!
 //! Rejected: processes of real agents, of which no test machine holds a thousand.
 
+mod printed;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,11 +50,12 @@ const HELD: &str = "held";
 /// Agents that join at the same time spread their heartbeats over this many parts of the interval.
 const PHASES: u32 = 97;
 
-/// How many agents there are, and for how many tasks each has capacity.
-#[derive(Debug, Clone, Copy)]
+/// How many agents there are, for how many tasks each has capacity, and what each task prints.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct FleetSpec {
     pub agents: u32,
     pub tasks_per_agent: u32,
+    pub lines_per_task: u32,
 }
 
 /// Statistics of all simulated agents.
@@ -69,6 +72,8 @@ pub struct Statistics {
     pub late: AtomicU64,
     /// The longest time from when a heartbeat was due to its response.
     pub slowest_us: AtomicU64,
+    /// Requests for what executions use.
+    pub usage_requests: AtomicU64,
     /// For how long each agent sent no heartbeat at most.
     silences: Mutex<BTreeMap<NodeId, Duration>>,
 }
@@ -152,7 +157,8 @@ impl Fleet {
             let (client, statistics) = (client.clone(), Arc::clone(&statistics));
             let sender = sender.clone();
             let agent = async move {
-                let mut agent = SimulatedAgent { client, statistics, short: HashSet::new() };
+                let (short, streams) = (HashSet::new(), JoinSet::new());
+                let mut agent = SimulatedAgent { client, statistics, short, streams };
                 agent.run(number, spec, &sender).await
             };
             agents.spawn(agent);
@@ -234,6 +240,8 @@ struct SimulatedAgent {
     statistics: Arc<Statistics>,
     /// Accepted executions that complete immediately.
     short: HashSet<ExecutionId>,
+    /// Requested output that is being sent.
+    streams: JoinSet<()>,
 }
 
 // === impl SimulatedAgent ===
@@ -258,6 +266,7 @@ impl SimulatedAgent {
             let mut next = lines.next().await;
             loop {
                 let line = next.context("the stream ended")??;
+                self.answer(node, &line, spec.lines_per_task);
                 reports.extend(self.reaction(&line));
                 // A reaction is two reports at most.
                 if reports.len() + 2 > MAX_REPORTS_PER_BATCH {
@@ -275,6 +284,26 @@ impl SimulatedAgent {
             let completed = reports.iter().filter(completed).count() as u64;
             self.client.report(node, &ReportBatch { session, reports }).await?;
             self.statistics.completed.fetch_add(completed, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends the output that is requested.
+    fn answer(&mut self, node: NodeId, line: &AssignmentLine, lines: u32) {
+        while self.streams.try_join_next().is_some() {}
+        match line {
+            AssignmentLine::Stream(request) => {
+                let (client, stream) = (self.client.clone(), request.stream_id);
+                let frames = printed::frames(request.execution_id, lines);
+                self.streams.spawn(async move {
+                    if let Err(error) = client.answer_stream(node, stream, frames).await {
+                        eprintln!("cannot send output of {node}: {error}");
+                    }
+                });
+            }
+            AssignmentLine::Usage(_) => {
+                self.statistics.usage_requests.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
         }
     }
 

@@ -7,6 +7,7 @@
 //! The agent does not send samples on its own: the orchestrator asks for all of them while a client
 //! watches, and the last report of an execution carries its totals.
 
+mod record;
 mod recorder;
 mod rings;
 #[cfg(test)]
@@ -16,26 +17,27 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use api_types::curve::{NodeCurve, UsageCurve, millis};
+use api_types::curve::{MAX_POINTS, NodeCurve, UsageCurve, millis};
 use api_types::engine::EngineType;
 use api_types::protocol::Work;
 use api_types::quantity::{Capacity, Resources};
 use api_types::usage::{ExecutionUsage, Usage};
 use api_types::{ExecutionId, JobId, Timestamp};
 use futures_util::stream::{self, StreamExt};
-use serde::{Deserialize, Serialize};
 use tracing::debug;
+use uuid::Uuid;
 
+use self::record::{UsageRecord, read, replace, write};
 use self::recorder::Recorder;
 use self::rings::{NodeSample, Rings, SAMPLE_INTERVAL};
 
 use crate::host::cgroup::Reading;
 use crate::host::clock;
-use crate::host::data_dir::{ExecutionDir, ExecutionDirs};
+use crate::host::data_dir::ExecutionDirs;
 use crate::runtime::Executor;
 use crate::runtime::registry::Engines;
 
@@ -62,15 +64,6 @@ pub(crate) struct Meters {
     dirs: ExecutionDirs,
     tasks: Mutex<HashMap<ExecutionId, Metered>>,
     node: Mutex<Rings>,
-}
-
-/// What is kept of a task in a file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct UsageRecord {
-    #[serde(flatten)]
-    usage: Usage,
-    #[serde(rename = "Curve", default, skip_serializing_if = "Option::is_none")]
-    curve: Option<UsageCurve>,
 }
 
 struct Metered {
@@ -311,28 +304,28 @@ impl Meters {
     }
 }
 
-/// What an earlier agent kept, if it is whole.
-fn read(dir: &ExecutionDir) -> Option<UsageRecord> {
-    serde_json::from_slice(&fs::read(dir.usage()).ok()?).ok()
-}
-
-fn write(dir: &ExecutionDir, kept: &UsageRecord) -> io::Result<()> {
-    dir.create()?;
-    replace(&dir.usage(), &serde_json::to_vec(kept)?)
-}
-
-fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = file.with_extension("new");
-    fs::write(&new, bytes)?;
-    fs::rename(new, file)
-}
-
-// === impl UsageRecord ===
-
-impl UsageRecord {
-    fn recorder(&self) -> Option<Recorder> {
-        Recorder::resume(self.curve.as_ref()?, self.usage.cpu_seconds)
+/// As much as this many measured tasks take whose curves are full.
+#[must_use]
+pub fn full_curves(tasks: u32) -> impl Sized {
+    let mut curve = Recorder::begin(Timestamp::ZERO, 0.0);
+    for second in 1..=2 * u32::try_from(MAX_POINTS).unwrap_or(0) {
+        curve.add(Duration::from_secs(1), f64::from(second), 1);
     }
+    let sample = Sample { usage: Usage::default(), taken_at: Some(Instant::now()) };
+    let metered = |number: u32| {
+        let uuid = Uuid::from_u128(number.into());
+        let metered = Metered {
+            engine: EngineType::Docker,
+            job_id: JobId::from_uuid(uuid),
+            namespace: "default".to_owned(),
+            runs: true,
+            sample: Some(sample),
+            curve: Some(curve.clone()),
+            is_kept: true,
+        };
+        (ExecutionId::from_uuid(uuid), metered)
+    };
+    (0..tasks).map(metered).collect::<HashMap<_, _>>()
 }
 
 // === impl Metered ===

@@ -5,17 +5,20 @@
 //! little ahead, so that they wait for the reader and not for one another.
 //!
 //! A source that shows nothing would hold up all others. Output that is followed does not wait for
-//! it for long: what it prints later comes later. Output of the past leaves it out, and says so.
+//! it for long: what it prints later comes later. Output of the past leaves it out, and says so; a
+//! node that hangs is not asked for the executions of later blocks.
+//!
+//! A source is polled when it was taken from or has nothing left, not for each line of the others.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use api_types::{ExecutionId, Timestamp};
+use api_types::{NodeId, Timestamp};
 use futures_util::stream::{BoxStream, StreamExt};
 use tokio::time::Instant;
 
@@ -28,7 +31,10 @@ const AHEAD_BYTES: usize = 16 << 10;
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// The part of it that each block of sources has in any case: a node needs a moment to connect.
-const LEAST_PATIENCE: Duration = Duration::from_millis(200);
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Sources of a node that may hang, as long as it sends something of others.
+const MAX_HANGING: u32 = 2;
 
 /// How long a followed source may hold up others, once it has sent something.
 const FOLLOWED_SILENCE: Duration = Duration::from_millis(250);
@@ -43,10 +49,16 @@ pub(super) struct ByTime {
     patience: Duration,
     /// When the sources were last polled: nothing can arrive while the reader is slow.
     polled_at: Instant,
+    /// Nodes of which sources hung, and how many.
+    hanging: HashMap<NodeId, u32>,
+    /// Nodes that have sent something of this block.
+    heard: HashSet<NodeId>,
 }
 
 struct Slot {
     label: Label,
+    /// Known of past output.
+    node: Option<NodeId>,
     events: BoxStream<'static, Event>,
     ready: VecDeque<Ready>,
     bytes: usize,
@@ -55,6 +67,8 @@ struct Slot {
     /// Since when it has shown nothing.
     silent_since: Instant,
     has_sent: bool,
+    /// Whether there is room for more than it had when it was last polled.
+    has_room: bool,
     is_over: bool,
 }
 
@@ -68,24 +82,56 @@ enum Ready {
 
 impl ByTime {
     pub(super) fn new(follow: bool) -> Self {
-        Self { slots: Vec::new(), follow, patience: SILENCE, polled_at: Instant::now() }
+        Self {
+            slots: Vec::new(),
+            follow,
+            patience: SILENCE,
+            polled_at: Instant::now(),
+            hanging: HashMap::new(),
+            heard: HashSet::new(),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    pub(super) fn push(&mut self, id: ExecutionId, events: BoxStream<'static, Event>) {
+    /// Begins the next block; the sources of the former one are over.
+    pub(super) fn begin_block(&mut self) {
+        self.heard.clear();
+    }
+
+    /// Whether the node hung in an earlier block, so that it is of no use to ask it again.
+    pub(super) fn gave_up(&self, node: NodeId) -> bool {
+        self.hanging.get(&node).is_some_and(|times| *times >= MAX_HANGING)
+    }
+
+    pub(super) fn push(
+        &mut self,
+        label: Label,
+        node: Option<NodeId>,
+        events: BoxStream<'static, Event>,
+    ) {
         self.slots.push(Slot {
-            label: Label { id, index: 0 },
+            label,
+            node,
             events,
             ready: VecDeque::new(),
             bytes: 0,
             time: Timestamp::ZERO,
             silent_since: Instant::now(),
             has_sent: false,
+            has_room: true,
             is_over: false,
         });
+    }
+
+    /// The next event, if no source has to be read for it.
+    pub(super) fn next_ready(&mut self) -> Option<Event> {
+        match self.slots.iter().any(Slot::is_awaited) {
+            true => None,
+            false => self.earliest(),
+        }
     }
 
     /// The next event; `None` once all sources are over. Cancel safe.
@@ -138,9 +184,16 @@ impl ByTime {
         self.polled_at = Instant::now();
         let mut has_changed = false;
         for slot in &mut self.slots {
+            if !slot.has_room && !slot.is_awaited() {
+                continue;
+            }
+            slot.has_room = false;
             while !slot.is_over && slot.bytes < AHEAD_BYTES {
                 let Poll::Ready(event) = slot.events.poll_next_unpin(context) else { break };
                 has_changed = true;
+                if !slot.has_sent {
+                    self.heard.extend(slot.node);
+                }
                 slot.take(event);
             }
         }
@@ -180,17 +233,26 @@ impl ByTime {
         let waited = now.saturating_duration_since(slot.silent_since);
         (slot.is_over, slot.bytes) = (true, 0);
         slot.events = futures_util::stream::empty().boxed();
-        let label = slot.label;
+        let (label, node) = (slot.label, slot.node);
+        if let Some(node) = node {
+            let times = self.hanging.entry(node).or_default();
+            *times += if self.heard.contains(&node) { 1 } else { MAX_HANGING };
+        }
         // Others that hang as long cost nothing more.
         if !self.slots.iter().any(|slot| slot.is_hanging(patience)) {
             self.patience = patience.saturating_sub(waited).max(LEAST_PATIENCE);
         }
-        let remark = format!(
-            "its node sent nothing for {} s: what it has of this output is left out",
-            SILENCE.as_secs()
-        );
-        Some(Event::Item(label, Item::Gap(remark)))
+        Some(left_out(label))
     }
+}
+
+/// A remark in the place of the output.
+pub(super) fn left_out(label: Label) -> Event {
+    let remark = format!(
+        "its node sent nothing for {} s: what it has of this output is left out",
+        SILENCE.as_secs()
+    );
+    Event::Item(label, Item::Gap(remark))
 }
 
 /// The smaller one of those that are there.
@@ -253,6 +315,7 @@ impl Slot {
 
     /// Its pieces up to a time, or the one thing that comes next.
     fn until(&mut self, limit: Option<Timestamp>) -> Option<Event> {
+        self.has_room = true;
         let mut pieces = Vec::new();
         while let Some(Ready::Piece(piece)) = self.ready.front() {
             let time = piece.time.max(self.time);

@@ -4,6 +4,7 @@
 //! join in. Otherwise the executions come one after the other, in the order of their creation. By
 //! time, both are merged; past output in blocks of executions.
 
+mod search;
 #[cfg(test)]
 mod tests;
 
@@ -11,23 +12,21 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::history::EventType;
 use api_types::job::{JobSpec, JobType};
 use api_types::log::LogPosition;
-use api_types::{ExecutionId, JobId, Timestamp};
-use control_plane::store::{
-    EventEntry, EventsQuery, ExecutionOrder, ExecutionPosition, ExecutionQuery, Namespaces, Reads,
-};
+use api_types::{ExecutionId, JobId, NodeId};
+use control_plane::store::{ExecutionOrder, ExecutionPosition, ExecutionQuery, Reads};
 use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
-use scheduler::change::{EventSubject, ExecutionRow};
+use scheduler::change::ExecutionRow;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::by_time::ByTime;
+use super::by_time::{ByTime, left_out};
 use super::item::{Event, Item, Label, LogOptions, LogOrder};
 use super::service::LogService;
 use super::source::Source;
 use crate::reads::{AskedBy, ReadError};
+use search::{Due, Search, due, find};
 
 /// Executions that one reader follows at the same time; each may hold a connection from its node.
 /// Further executions wait until another ends, and a remark informs the reader.
@@ -35,13 +34,6 @@ const MAX_AT_ONCE: usize = 64;
 
 /// The same for a page of the store.
 const BLOCK: u32 = 64;
-
-/// Events examined in one read of the store, which takes about 2 ms. A read that finds more leaves the
-/// rest to the next one, so that a job with a million executions keeps no one else from reading.
-const EVENTS_AT_ONCE: u32 = 1000;
-
-/// The revision of an execution's first event.
-const FIRST_REVISION: u64 = 1;
 
 /// Interval between scans for new executions.
 const SCAN_INTERVAL: Duration = Duration::from_millis(250);
@@ -64,53 +56,31 @@ pub(super) struct Merge {
     options: LogOptions,
     at_once: usize,
     running: Running,
-    waiting: VecDeque<(ExecutionId, LogOptions)>,
+    waiting: VecDeque<Waiting>,
     resumed: Resumed,
     search: Search,
     commits: watch::Receiver<u64>,
+}
+
+/// An execution to be read when others are over.
+struct Waiting {
+    id: ExecutionId,
+    options: LogOptions,
+    /// Of one in a block.
+    known: Option<Known>,
+}
+
+/// What its record says.
+#[derive(Clone, Copy)]
+struct Known {
+    index: u32,
+    node: NodeId,
 }
 
 /// The executions that are being read.
 enum Running {
     AsItArrives(SelectAll<BoxStream<'static, Event>>),
     ByTime(ByTime),
-}
-
-/// Where further executions may come from.
-enum Search {
-    Over,
-    /// All that there are, in blocks by index; `after` the last one of the former block.
-    Blocks {
-        job: JobId,
-        after: Option<ExecutionPosition>,
-    },
-    Of {
-        job: JobId,
-        /// The sequence up to which the job's events were examined.
-        after: u64,
-        /// The sequence of the last event when the reader came; `None` until the first read.
-        /// Executions that began later join in.
-        existing: Option<u64>,
-        due: Due,
-    },
-}
-
-/// What one read of the store found.
-struct StoreScan {
-    /// Executions, and the sequence of the first event of each.
-    executions: Vec<(ExecutionId, u64)>,
-    /// The sequence up to which events were examined, and whether later ones exist.
-    through: u64,
-    more: bool,
-    existing: u64,
-    job_is_over: bool,
-}
-
-/// When the store is read next.
-enum Due {
-    At(Instant),
-    /// After the next commit, and not before this time.
-    AfterCommit(Instant),
 }
 
 // === impl Which ===
@@ -139,7 +109,10 @@ impl Merge {
         let as_it_arrives = || Running::AsItArrives(SelectAll::new());
         let by_time = || Running::ByTime(ByTime::new(options.follow));
         let (search, waiting, at_once, running) = match which {
-            Which::One(id) => (Search::Over, VecDeque::from([(id, options)]), 1, as_it_arrives()),
+            Which::One(id) => {
+                let one = Waiting { id, options, known: None };
+                (Search::Over, VecDeque::from([one]), 1, as_it_arrives())
+            }
             Which::InTurn(job) => (Search::begin(job), VecDeque::new(), 1, as_it_arrives()),
             Which::Together(job) => {
                 let (search, at_once) = match (options.order, options.follow) {
@@ -162,11 +135,14 @@ impl Merge {
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
             while self.running.len() < self.at_once
-                && let Some((id, options)) = self.waiting.pop_front()
+                && let Some(Waiting { id, options, known }) = self.waiting.pop_front()
             {
+                if let Some(Known { index, .. }) = known.filter(|known| self.gave_up(known.node)) {
+                    return Some(left_out(Label { id, index }));
+                }
                 let position = self.resumed.get(&id).copied();
                 let source = Source::new(&self.service, id, options, position);
-                self.running.push(id, source);
+                self.running.push(id, known, source);
             }
             if self.running.is_empty() && matches!(self.search, Search::Blocks { .. }) {
                 match self.next_block().await {
@@ -200,6 +176,21 @@ impl Merge {
         }
     }
 
+    /// The next event, if it is here already.
+    pub(super) fn next_ready(&mut self) -> Option<Event> {
+        match &mut self.running {
+            Running::AsItArrives(_) => None,
+            Running::ByTime(sources) => sources.next_ready(),
+        }
+    }
+
+    fn gave_up(&self, node: NodeId) -> bool {
+        match &self.running {
+            Running::AsItArrives(_) => false,
+            Running::ByTime(sources) => sources.gave_up(node),
+        }
+    }
+
     /// Finds further executions by their first events.
     async fn scan(&mut self) -> Result<Option<Event>, ReadError> {
         let Search::Of { job, after, existing, .. } = self.search else { return Ok(None) };
@@ -211,7 +202,12 @@ impl Merge {
         // An execution that joins later starts from its beginning.
         let joining = LogOptions { tail: None, ..self.options };
         let options = |seq| if seq <= found.existing { self.options } else { joining };
-        self.waiting.extend(found.executions.into_iter().map(|(id, seq)| (id, options(seq))));
+        let found_ones = found.executions.iter();
+        self.waiting.extend(found_ones.map(|(id, seq)| Waiting {
+            id: *id,
+            options: options(*seq),
+            known: None,
+        }));
         self.search = if !found.more && (found.job_is_over || !self.options.follow) {
             Search::Over
         } else {
@@ -224,7 +220,7 @@ impl Merge {
 
     async fn overfull(&mut self) -> Result<Option<Event>, ReadError> {
         let free = self.at_once - self.running.len().min(self.at_once);
-        let Some((id, _)) = self.waiting.get(free).copied() else { return Ok(None) };
+        let Some(id) = self.waiting.get(free).map(|waiting| waiting.id) else { return Ok(None) };
         if self.at_once != MAX_AT_ONCE {
             return Ok(None);
         }
@@ -252,7 +248,14 @@ impl Merge {
         let read = move |reads: &dyn Reads| Ok::<_, ReadError>(reads.executions(&query)?);
         let page = self.service.reader.run(AskedBy::User, read).await?;
         let rows = page.items.iter().map(|stored| &stored.row);
-        self.waiting.extend(rows.map(|row| (row.id, self.options)));
+        self.waiting.extend(rows.map(|row| Waiting {
+            id: row.id,
+            options: self.options,
+            known: Some(Known { index: row.index, node: row.node }),
+        }));
+        if let Running::ByTime(sources) = &mut self.running {
+            sources.begin_block();
+        }
         let position = |row: &ExecutionRow| ExecutionPosition {
             key: ExecutionOrder::Index.key(row),
             id: row.id,
@@ -292,10 +295,14 @@ impl Running {
         self.len() == 0
     }
 
-    fn push(&mut self, id: ExecutionId, source: Source) {
+    fn push(&mut self, id: ExecutionId, known: Option<Known>, source: Source) {
+        let events = events_of(id, source);
         match self {
-            Self::AsItArrives(sources) => sources.push(events_of(id, source)),
-            Self::ByTime(sources) => sources.push(id, events_of(id, source)),
+            Self::AsItArrives(sources) => sources.push(events),
+            Self::ByTime(sources) => {
+                let index = known.map_or(0, |known| known.index);
+                sources.push(Label { id, index }, known.map(|known| known.node), events);
+            }
         }
     }
 
@@ -304,58 +311,6 @@ impl Running {
             Self::AsItArrives(sources) => sources.next().await,
             Self::ByTime(sources) => sources.next().await,
         }
-    }
-}
-
-// === impl Search ===
-
-impl Search {
-    fn begin(job: JobId) -> Self {
-        Self::Of { job, after: 0, existing: None, due: Due::At(Instant::now()) }
-    }
-}
-
-/// Examines the next events of the job. A job keeps all of them as long as it exists.
-fn find(
-    reads: &dyn Reads,
-    job: JobId,
-    after: u64,
-    existing: Option<u64>,
-) -> Result<StoreScan, ReadError> {
-    // Read the job first: a finished job gets no further executions.
-    let job_is_over = reads.summary(job)?.is_none_or(|job| job.state.is_terminal());
-    let existing = existing.map_or_else(|| reads.last_event(), Ok)?;
-    let page = reads.events(&EventsQuery {
-        after,
-        job: Some(job),
-        namespaces: Namespaces::All,
-        event_type: Some(EventType::ExecutionLevel),
-        since: Timestamp::ZERO,
-        limit: EVENTS_AT_ONCE,
-    })?;
-    let first = |entry| match entry {
-        EventEntry::Event(event) if event.revision == FIRST_REVISION => match event.subject {
-            EventSubject::Execution { id, .. } => Some((id, event.seq)),
-            EventSubject::Job { .. } | EventSubject::Node { .. } => None,
-        },
-        EventEntry::Event(_) | EventEntry::Gap { .. } => None,
-    };
-    let executions = page.entries.into_iter().filter_map(first).collect();
-    Ok(StoreScan { executions, through: page.through, more: page.more, existing, job_is_over })
-}
-
-/// Returns when the store is due to be read. Cancel safe.
-async fn due(search: &mut Search, commits: &mut watch::Receiver<u64>) {
-    let Search::Of { due, .. } = search else { return std::future::pending().await };
-    if let Due::AfterCommit(earliest) = *due {
-        // The sender lives as long as the service.
-        if commits.changed().await.is_err() {
-            return std::future::pending().await;
-        }
-        *due = Due::At(earliest);
-    }
-    if let Due::At(moment) = *due {
-        tokio::time::sleep_until(moment).await;
     }
 }
 

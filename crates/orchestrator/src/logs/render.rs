@@ -60,8 +60,7 @@ impl Render {
         Self { form, open: HashMap::new(), time: Timestamp::ZERO }
     }
 
-    pub(super) fn push(&mut self, event: Event) -> Result<Vec<u8>, BrokenOff> {
-        let mut out = Vec::new();
+    pub(super) fn push(&mut self, event: Event, out: &mut Vec<u8>) -> Result<(), BrokenOff> {
         match (event, self.form) {
             (Event::Item(_, Item::Output(pieces)), Form::Raw) => {
                 pieces.iter().for_each(|piece| out.extend_from_slice(&piece.bytes));
@@ -70,7 +69,7 @@ impl Render {
                 Event::Item(label, Item::Output(pieces)),
                 Form::Prefixed | Form::Indexed | Form::Json,
             ) => {
-                pieces.into_iter().for_each(|piece| self.piece(label, &piece, &mut out));
+                pieces.into_iter().for_each(|piece| self.piece(label, &piece, out));
             }
             (Event::Item(_, Item::Remark(_)) | Event::Ended(_), Form::Raw) => {}
             // The bytes cannot pass for complete, and the end is worth having.
@@ -81,17 +80,17 @@ impl Render {
             (
                 Event::Item(label, Item::Remark(text) | Item::Missing(text)),
                 Form::Prefixed | Form::Indexed | Form::Json,
-            ) => self.remark(label, text, &mut out),
+            ) => self.remark(label, text, out),
             (Event::Item(label, Item::Gap(text)), Form::Prefixed | Form::Indexed | Form::Json) => {
-                self.end_lines(label.id, &mut out);
-                self.remark(label, text, &mut out);
+                self.end_lines(label.id, out);
+                self.remark(label, text, out);
             }
             (Event::Ended(id), Form::Prefixed | Form::Indexed | Form::Json) => {
-                self.end_lines(id, &mut out)
+                self.end_lines(id, out)
             }
             (Event::Interrupted(reason), _) => return Err(BrokenOff(reason.to_owned())),
         }
-        Ok(out)
+        Ok(())
     }
 
     /// Renders lines that nothing will complete.
@@ -231,9 +230,8 @@ mod tests {
     }
 
     fn render(form: Form, events: Vec<Event>) -> String {
-        let mut render = Render::new(form);
-        let out: Vec<u8> =
-            events.into_iter().flat_map(|event| render.push(event).unwrap()).collect();
+        let (mut render, mut out) = (Render::new(form), Vec::new());
+        events.into_iter().for_each(|event| render.push(event, &mut out).unwrap());
         String::from_utf8(out).unwrap()
     }
 
@@ -321,11 +319,12 @@ mod tests {
 
     #[test]
     fn raw_output_is_exactly_what_the_task_printed() {
-        let mut render = Render::new(Form::Raw);
-        assert_eq!(render.push(printed(1, OUT, b"\xff")), Ok(b"\xff".to_vec()));
+        let (mut render, mut out) = (Render::new(Form::Raw), Vec::new());
+        assert_eq!(render.push(printed(1, OUT, b"\xff"), &mut out), Ok(()));
         let remark = Event::Item(label(1), Item::Remark("r".to_owned()));
-        assert_eq!(render.push(remark), Ok(Vec::new()));
+        assert_eq!(render.push(remark, &mut out), Ok(()));
+        assert_eq!(out, b"\xff");
         let missing = Event::Item(label(1), Item::Missing("m".to_owned()));
-        assert_eq!(render.push(missing), Err(BrokenOff("m".to_owned())));
+        assert_eq!(render.push(missing, &mut out), Err(BrokenOff("m".to_owned())));
     }
 }

@@ -40,6 +40,7 @@ mod lateness;
 mod lineage;
 mod login;
 mod logs;
+mod merged_logs;
 mod metrics;
 mod monitor;
 mod namespaces;

@@ -1,7 +1,5 @@
 //! Whether a node takes an execution, and what prevents it.
 
-use alloc::string::{String, ToString};
-
 use api_types::node::{Connection, Eligibility, Membership};
 use api_types::quantity::Resources;
 
@@ -15,11 +13,11 @@ use crate::time::Moment;
 
 /// Why a node will not take an execution now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Obstacle {
+pub(crate) enum Obstacle<'a> {
     /// Not connected, cordoned, or not approved.
     Away(&'static str),
     /// The node lacks a property that the job requires.
-    Unfit(String),
+    Unfit(Unmet<'a>),
     /// The node could not run it even when empty.
     TooSmall(Resource),
     /// The node could run it, but not now.
@@ -93,17 +91,17 @@ impl LiveNode {
     /// Why an execution of this demand cannot be placed here now, or `None`.
     ///
     /// `plan` is that of the job that asks, if one does.
-    pub(crate) fn obstacle(
+    pub(crate) fn obstacle<'a>(
         &self,
-        demand: &Demand,
+        demand: &'a Demand,
         plan: Option<&Plan>,
         now: Moment,
-    ) -> Option<Obstacle> {
+    ) -> Option<Obstacle<'a>> {
         if let Some(away) = self.away() {
             return Some(Obstacle::Away(away));
         }
         if let Some(unfit) = self.unfit(demand) {
-            return Some(Obstacle::Unfit(unfit.to_string()));
+            return Some(Obstacle::Unfit(unfit));
         }
         let need = demand.need.on(&self.defaults);
         if let Some(what) =
@@ -122,8 +120,15 @@ impl LiveNode {
     }
 
     /// Whether it could take an execution of this demand if it were empty and in service, and its
-    /// engines available.
-    pub(crate) fn could_ever_take(&self, demand: &Demand) -> bool {
+    /// engines available; `obstacle` is what prevents one now. Compares the required properties only
+    /// where that does not tell.
+    pub(crate) fn could_ever_take(&self, demand: &Demand, obstacle: &Obstacle<'_>) -> bool {
+        match obstacle {
+            Obstacle::Unfit(Unmet::Publisher(_) | Unmet::Source(_) | Unmet::Label(_))
+            | Obstacle::TooSmall(_) => return false,
+            Obstacle::InUse(_) | Obstacle::Reserved => return true,
+            Obstacle::Away(_) | Obstacle::Unfit(Unmet::Engine(_)) => {}
+        }
         let record = &self.row.record;
         let info = &record.compute_node_info;
         self.is_large_enough(demand)

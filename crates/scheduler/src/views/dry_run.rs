@@ -47,7 +47,7 @@ pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
     let last = JobId::from_uuid(uuid::Uuid::max());
     let namespace = plan.namespace.as_str().into();
     let plan = Plan::new(plan, namespace, last, api_types::Timestamp::ZERO, state.clock);
-    let obstacles: Vec<Option<Obstacle>> =
+    let obstacles: Vec<Option<Obstacle<'_>>> =
         state.nodes.values().map(|node| node.obstacle(demand, Some(&plan), state.clock)).collect();
     let mut reasons = Collector::new(demand);
     for (node, obstacle) in state.nodes.values().zip(&obstacles) {

@@ -3,13 +3,13 @@
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use api_types::{JobId, NodeId, Timestamp};
 
-use crate::demand::Demand;
+use crate::demand::{Demand, Resource};
 use crate::plan::Plan;
 use crate::rank::{ClassId, Waiter};
 use crate::state::State;
@@ -77,27 +77,34 @@ pub(crate) struct Question<'a> {
 }
 
 fn explain<'a>(nodes: impl Iterator<Item = &'a LiveNode>, question: &Question<'_>) -> String {
-    let mut groups: BTreeMap<Obstacle, usize> = BTreeMap::new();
+    let mut groups: BTreeMap<Obstacle<'_>, usize> = BTreeMap::new();
     let mut total = 0;
     let mut open = 0;
     let mut is_possible = false;
     for node in nodes {
         total += 1;
-        is_possible = is_possible || node.could_ever_take(question.demand);
         match node.obstacle(question.demand, question.plan, question.now) {
-            Some(obstacle) => *groups.entry(obstacle).or_default() += 1,
-            None => open += 1,
+            Some(obstacle) => {
+                is_possible = is_possible || node.could_ever_take(question.demand, &obstacle);
+                *groups.entry(obstacle).or_default() += 1;
+            }
+            None => (open, is_possible) = (open + 1, true),
         }
     }
     if total == 0 {
         return "no node has joined".to_owned();
     }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(obstacle, count)| (core::cmp::Reverse(*count), obstacle.clone()));
+    // Several requirements of one label have one text.
+    let mut texts: BTreeMap<(u8, Option<Resource>, String), usize> = BTreeMap::new();
+    for (obstacle, count) in groups {
+        let (kind, resource) = obstacle.order();
+        *texts.entry((kind, resource, obstacle.text())).or_default() += count;
+    }
+    let mut groups: Vec<_> = texts.into_iter().collect();
+    groups.sort_by_key(|(_, count)| core::cmp::Reverse(*count));
     let unnamed = groups.len().saturating_sub(NAMED_GROUPS);
     let mut parts: Vec<String> = Vec::new();
-    for (at, (obstacle, count)) in groups.iter().take(NAMED_GROUPS).enumerate() {
-        let text = obstacle.text();
+    for (at, ((.., text), count)) in groups.iter().take(NAMED_GROUPS).enumerate() {
         parts.push(match at {
             0 => format!("{count} of {total} node{}: {text}", if total == 1 { "" } else { "s" }),
             _ => format!("{count}: {text}"),
@@ -118,11 +125,22 @@ fn explain<'a>(nodes: impl Iterator<Item = &'a LiveNode>, question: &Question<'_
 
 // === impl Obstacle ===
 
-impl Obstacle {
+impl Obstacle<'_> {
+    /// Which of equally frequent ones is named first.
+    const fn order(&self) -> (u8, Option<Resource>) {
+        match self {
+            Self::Away(_) => (0, None),
+            Self::Unfit(_) => (1, None),
+            Self::TooSmall(what) => (2, Some(*what)),
+            Self::InUse(what) => (3, Some(*what)),
+            Self::Reserved => (4, None),
+        }
+    }
+
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Away(why) => (*why).to_owned(),
-            Self::Unfit(why) => why.clone(),
+            Self::Unfit(unmet) => unmet.to_string(),
             Self::TooSmall(what) => format!("not enough {} (even when empty)", what.word()),
             Self::Reserved => "reserved for work that has waited for longer".to_owned(),
             Self::InUse(what) => format!("not enough {} (in use)", what.word()),

@@ -8,9 +8,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use api_types::NodeId;
+use api_types::engine::{EngineType, PublisherType};
 use api_types::node::{Connection, Eligibility, Membership};
 use api_types::reason::{Amount, NAMED_NODES, NAMED_VALUES, Reason, ReasonGroup};
 use api_types::selector::{Requirement, Test};
+use api_types::source::SourceType;
 
 use crate::demand::{Demand, Resource, Unmet};
 use crate::state::fit::Obstacle;
@@ -28,23 +30,27 @@ pub struct Reasons {
 /// Collects the reasons of one job, node by node.
 pub(crate) struct Collector<'a> {
     pub(crate) demand: &'a Demand,
-    groups: BTreeMap<Key<'a>, Group<'a>>,
+    groups: BTreeMap<Key, Group<'a>>,
     nodes: u64,
     is_possible: bool,
 }
 
 /// Nodes with the same key share a group.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
     reason: Reason,
     is_too_small: bool,
-    unmet: Option<Missing<'a>>,
+    unmet: Option<Missing>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Missing<'a> {
-    Requirement(&'a Requirement),
-    Named(String),
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Missing {
+    /// The position of a requirement in the demand, which has each once: requirements may have
+    /// hundreds of values, and are not compared for each node.
+    Requirement(usize),
+    Engine(EngineType),
+    Publisher(PublisherType),
+    Source(SourceType),
 }
 
 #[derive(Default)]
@@ -76,15 +82,15 @@ impl<'a> Collector<'a> {
         self.add(node, Key { reason, is_too_small: false, unmet: None }, None);
     }
 
-    pub(crate) fn refuses(&mut self, node: &'a LiveNode, obstacle: &Obstacle) {
+    pub(crate) fn refuses(&mut self, node: &'a LiveNode, obstacle: &Obstacle<'_>) {
         if !self.is_possible {
-            self.is_possible = node.could_ever_take(self.demand);
+            self.is_possible = node.could_ever_take(self.demand, obstacle);
         }
         let simple = |reason| (Key { reason, is_too_small: false, unmet: None }, None);
         let (key, resource) = match obstacle {
             Obstacle::Away(_) => simple(away(node)),
             Obstacle::Reserved => simple(Reason::Reserved),
-            Obstacle::Unfit(_) => (self.unfit(node), None),
+            Obstacle::Unfit(unmet) => (self.unfit(*unmet), None),
             Obstacle::TooSmall(resource) | Obstacle::InUse(resource) => {
                 let reason = reason_of(*resource);
                 let is_too_small = matches!(obstacle, Obstacle::TooSmall(_));
@@ -94,26 +100,23 @@ impl<'a> Collector<'a> {
         self.add(node, key, resource);
     }
 
-    fn unfit(&self, node: &LiveNode) -> Key<'a> {
-        let (reason, unmet) = match node.unfit(self.demand) {
-            Some(Unmet::Label(unmet)) => (Reason::Constraint, Missing::Requirement(unmet)),
-            Some(Unmet::Engine(engine)) => (Reason::Engine, Missing::Named(engine.to_string())),
-            Some(Unmet::Publisher(publisher)) => {
-                (Reason::Publisher, Missing::Named(publisher.to_string()))
+    fn unfit(&self, unmet: Unmet<'_>) -> Key {
+        let (reason, unmet) = match unmet {
+            Unmet::Label(unmet) => {
+                let mut constraints = self.demand.fit.constraints.iter();
+                let at = constraints.position(|constraint| core::ptr::eq(constraint, unmet));
+                (Reason::Constraint, Missing::Requirement(at.unwrap_or_default()))
             }
-            Some(Unmet::Source(source)) => (Reason::Source, Missing::Named(source.to_string())),
-            // It was unfit a moment ago.
-            None => (Reason::Constraint, Missing::Named(String::new())),
+            Unmet::Engine(engine) => (Reason::Engine, Missing::Engine(engine)),
+            Unmet::Publisher(publisher) => (Reason::Publisher, Missing::Publisher(publisher)),
+            Unmet::Source(source) => (Reason::Source, Missing::Source(source)),
         };
         Key { reason, is_too_small: false, unmet: Some(unmet) }
     }
 
-    fn add(&mut self, node: &'a LiveNode, key: Key<'a>, resource: Option<Resource>) {
+    fn add(&mut self, node: &'a LiveNode, key: Key, resource: Option<Resource>) {
         self.nodes += 1;
-        let found = match &key.unmet {
-            Some(Missing::Requirement(unmet)) => node.row().record.labels.get(&unmet.key),
-            Some(Missing::Named(_)) | None => None,
-        };
+        let found = self.requirement(&key).and_then(|it| node.row().record.labels.get(&it.key));
         let group = self.groups.entry(key).or_default();
         group.nodes += 1;
         if group.named.len() < NAMED_NODES {
@@ -133,9 +136,17 @@ impl<'a> Collector<'a> {
         }
     }
 
-    pub(crate) fn finish(self) -> Reasons {
-        let mut groups: Vec<_> =
-            self.groups.into_iter().map(|(key, group)| group.finish(&key)).collect();
+    fn requirement(&self, key: &Key) -> Option<&'a Requirement> {
+        match key.unmet? {
+            Missing::Requirement(at) => self.demand.fit.constraints.get(at),
+            Missing::Engine(_) | Missing::Publisher(_) | Missing::Source(_) => None,
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Reasons {
+        let groups = core::mem::take(&mut self.groups).into_iter();
+        let groups = groups.map(|(key, group)| group.finish(&key, self.requirement(&key)));
+        let mut groups: Vec<_> = groups.collect();
         groups.sort_by_key(|group| core::cmp::Reverse(group.nodes));
         if self.nodes == 0 {
             groups.push(spoken(ReasonGroup {
@@ -167,15 +178,19 @@ fn spoken(group: ReasonGroup) -> ReasonGroup {
 // === impl Group ===
 
 impl Group<'_> {
-    fn finish(self, key: &Key<'_>) -> ReasonGroup {
+    fn finish(self, key: &Key, requirement: Option<&Requirement>) -> ReasonGroup {
         let amount = |count: u64| match key.reason {
             Reason::Cpu => Some(Amount::millicores(count)),
             Reason::Memory | Reason::Disk | Reason::Gpu => Some(Amount::Whole(count)),
             _ => None,
         };
-        let (label, wanted) = match &key.unmet {
-            Some(Missing::Requirement(unmet)) => (Some(unmet.key.clone()), Some(wanted(unmet))),
-            Some(Missing::Named(name)) => (Some(name.clone()), None),
+        let (label, wanted) = match key.unmet {
+            Some(Missing::Requirement(_)) => {
+                (requirement.map(|it| it.key.clone()), requirement.map(wanted))
+            }
+            Some(Missing::Engine(engine)) => (Some(engine.to_string()), None),
+            Some(Missing::Publisher(publisher)) => (Some(publisher.to_string()), None),
+            Some(Missing::Source(source)) => (Some(source.to_string()), None),
             None => (None, None),
         };
         spoken(ReasonGroup {

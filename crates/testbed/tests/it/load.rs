@@ -148,7 +148,7 @@ async fn no_lease_ends_by_mistake_under_full_load() {
     let window = Duration::from_secs(number(SECONDS_VARIABLE, SECONDS));
     let per_agent = u32::try_from(executions.div_ceil(agents)).expect("a few") + SPARE_TASKS;
     let agents = u32::try_from(agents).expect("thousands");
-    let spec = FleetSpec { agents, tasks_per_agent: per_agent };
+    let spec = FleetSpec { agents, tasks_per_agent: per_agent, ..FleetSpec::default() };
     let cluster = ClusterSpec::new()
         .setting("ORCHESTRATOR_JOB_RETENTION_COUNT", KEPT_JOBS)
         .start_without_agents()
@@ -196,7 +196,7 @@ async fn a_large_job_is_stopped_while_other_requests_are_answered() {
     const EXECUTIONS: u64 = 5000;
     /// Hundreds of turns: a machine that runs other tests keeps a request waiting for a second.
     const MOST: Duration = Duration::from_secs(5);
-    let spec = FleetSpec { agents: 10, tasks_per_agent: 500 };
+    let spec = FleetSpec { agents: 10, tasks_per_agent: 500, ..FleetSpec::default() };
     let cluster = ClusterSpec::new().start_without_agents().await;
     let fleet = Fleet::start(cluster.client(), spec).expect("start the fleet");
     let id = cluster.submit(&held(EXECUTIONS)).await;

@@ -16,6 +16,7 @@ mod deploy;
 mod disk;
 mod documents;
 mod drain;
+mod entrypoints;
 mod environment;
 mod failpoints;
 mod fetching;

@@ -10,10 +10,11 @@ use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
 use api_types::usage::Usage;
 use serde_json::json;
-use testbed::harness::{Cluster, batch, eventually};
+use testbed::harness::{Cluster, TIMEOUT, batch, eventually, eventually_within};
 use tokio::process::Command;
 
 const MIB: u64 = 1 << 20;
+const MB: u64 = 1_000_000;
 
 /// Keeps half a core busy, which is what it asks for, and holds this many megabytes.
 fn burning(image: &str, megabytes: &str, seconds: &str) -> serde_json::Value {
@@ -127,11 +128,31 @@ fn core_seconds(curve: &UsageCurve) -> f64 {
     curve.cpu.iter().enumerate().map(|(at, cores)| f64::from(*cores) * covered(at)).sum()
 }
 
-/// A loaded machine gives it less than it asks for, so the curve is compared with the counter.
 #[tokio::test]
 async fn the_curve_of_an_execution_outlives_both_daemons_and_its_node() {
-    let Some(mut cluster) = Cluster::with_agents(1).await else { return };
-    let job = cluster.submit(&with_resources(batch(&cluster.image, &["work", "48", "30"]))).await;
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
+    curve_is_drawn(cluster, Duration::from_secs(30)).await;
+}
+
+#[tokio::test]
+#[ignore = "long"]
+async fn half_a_core_and_50_megabytes_for_two_minutes_are_drawn_to_within_a_tenth() {
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
+    let curve = curve_is_drawn(cluster, Duration::from_secs(120)).await;
+    // The first point may be of the start, and the last of the end.
+    let whole = &curve.memory[1..curve.memory.len() - 1];
+    assert!(whole.iter().all(|bytes| (45 * MB..=55 * MB).contains(bytes)), "{curve:?}");
+    assert!(curve.cpu.iter().all(|cores| *cores < 0.55), "{curve:?}");
+    assert!(curve.end_time.since(curve.begin_time) >= Duration::from_secs(115), "{curve:?}");
+}
+
+/// Of a task that uses half a core for so long, while both daemons restart; the curve at the end.
+///
+/// A loaded machine gives it less than it asks for, so the curve is compared with the counter.
+async fn curve_is_drawn(mut cluster: Cluster, time: Duration) -> UsageCurve {
+    let seconds = time.as_secs().to_string();
+    let work = batch(&cluster.image, &["work", "48", &seconds]);
+    let job = cluster.submit(&with_resources(work)).await;
     let id = cluster.execution(job).await.id;
     live(&cluster, job, |found| found.usage.is_some_and(|usage| usage.cpu_seconds > 1.0)).await;
     let client = cluster.client().clone();
@@ -161,7 +182,11 @@ async fn the_curve_of_an_execution_outlives_both_daemons_and_its_node() {
     let together = client.job_usage(job, true).await.expect("the usage of the job");
     assert_eq!((together.nodes, together.answered, together.executions.len()), (1, 1, 1));
 
-    cluster.wait_for_job(job, JobStateType::Completed).await;
+    eventually_within(time + TIMEOUT, "the end of the task", async || {
+        let state = client.describe_job(job).await.map_err(|error| error.to_string())?.state;
+        if state.state_type == JobStateType::Completed { Ok(()) } else { Err(state.message) }
+    })
+    .await;
     let (usage, ended) = drawn().await;
     assert!(ended.begin_time == curve.begin_time && ended.end_time > curve.end_time);
     is_right(usage, &ended);
@@ -170,6 +195,7 @@ async fn the_curve_of_an_execution_outlives_both_daemons_and_its_node() {
     cluster.orchestrator.restart().await;
     let (_, kept) = drawn().await;
     assert_eq!(kept, ended);
+    kept
 }
 
 #[tokio::test]

@@ -137,6 +137,8 @@ fn invalid_settings_are_named() {
         ("", &[("INPUTS__CACHE_BYTES", "lots")], "'lots' is not an amount of bytes"),
         ("", &[("DOCKER__IMAGES_MAX_PERCENT", "0")], "0 is not a percentage from 1 to 100"),
         ("", &[("DOCKER__HOST", "ssh://there")], "'ssh://there' begins with none of"),
+        ("", &[("DOCKER__CAPABILITIES", "CHOWN,NET_ADMIN")], "'NET_ADMIN' is none of those"),
+        ("", &[("DOCKER__CAPABILITIES", "all")], "'all' is none of those that tasks may have"),
         ("", &[("JOIN_TOKEN", "jn1.a.b.c")], "join_token: is sent over https alone"),
         ("", &[("JOIN_TOKEN_FILE", "/run/join")], "join_token_file: is sent over https alone"),
         ("orchestrator = 'https://h'\njoin_token = 'x'", &[], "join_token: is not a join token"),

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
-use api_types::{EvaluationId, NodeId};
+use api_types::{EvaluationId, Timestamp};
 use control_plane::clock::{Reading, ServiceClock};
 use control_plane::store::sqlite::{self, SqliteStore};
 use control_plane::store::{Commit, CommitId, Store, Write};
-use scheduler::change::{Changes, EventRow, JobRow, NewJobRow};
+use scheduler::change::{Changes, EventRow, EventSubject, JobRow, NewJobRow};
 use scheduler::slots::Slots;
 use scheduler::text::Text;
 use scheduler::time::Moment;
@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::search::EVENTS_AT_ONCE;
 use super::*;
 use crate::reads::Reader;
 use crate::shares::Refusals;
@@ -134,8 +135,8 @@ async fn a_wide_job_is_listed_in_bounded_reads_and_in_order() {
         assert!(merge.waiting.len() <= EVENTS_AT_ONCE as usize, "{}", merge.waiting.len());
         found.extend(merge.waiting.drain(..));
     }
-    assert!(found.iter().all(|(_, options)| options.tail == Some(9)));
-    let found: Vec<_> = found.into_iter().map(|(id, _)| id).collect();
+    assert!(found.iter().all(|waiting| waiting.options.tail == Some(9)));
+    let found: Vec<_> = found.into_iter().map(|waiting| waiting.id).collect();
     let expected: Vec<_> = (0..executions).map(execution).collect();
     assert_eq!(found, expected);
 
@@ -149,7 +150,7 @@ async fn a_wide_job_is_listed_in_bounded_reads_and_in_order() {
         Changes { jobs, events: events(executions..executions + 1), ..Changes::default() };
     stored.commit(&changes);
     merge.scan().await.unwrap();
-    let (id, options) = merge.waiting.pop_front().unwrap();
+    let Waiting { id, options, .. } = merge.waiting.pop_front().unwrap();
     assert_eq!((id, options.tail), (execution(executions), None));
     assert!(merge.waiting.is_empty() && matches!(merge.search, Search::Over));
 }
