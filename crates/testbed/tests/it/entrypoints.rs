@@ -47,7 +47,7 @@ impl Image {
     async fn make(name: &str) -> Option<Self> {
         let Ok(busybox) = std::fs::read(BUSYBOX) else {
             assert!(std::env::var_os("CI").is_none(), "the package busybox-static is missing");
-            println!("skipped: the package busybox-static is missing");
+            eprintln!("skipped: the package busybox-static is missing");
             return None;
         };
         let mut tar = tar::Builder::new(Vec::new());
@@ -55,7 +55,9 @@ impl Image {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(kind);
             header.set_mode(mode);
-            (header.set_uid(0), header.set_gid(0), header.set_size(content.len() as u64));
+            header.set_uid(0);
+            header.set_gid(0);
+            header.set_size(content.len() as u64);
             tar.append_data(&mut header, path, content).expect("it fits into memory");
         };
         let file = tar::EntryType::Regular;
@@ -70,7 +72,8 @@ impl Image {
         for applet in APPLETS {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(tar::EntryType::Symlink);
-            (header.set_mode(0o777), header.set_size(0));
+            header.set_mode(0o777);
+            header.set_size(0);
             let link = tar.append_link(&mut header, format!("bin/{applet}"), "busybox");
             link.expect("it fits into memory");
         }
