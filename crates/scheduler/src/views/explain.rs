@@ -157,8 +157,6 @@ pub(crate) fn reserved_for(state: &State, waiter: Waiter) -> Option<(NodeId, Tim
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use api_types::engine::{EngineType, PublisherType};
     use api_types::rows;
     use api_types::selector::{Requirement, Test};
@@ -178,7 +176,7 @@ mod tests {
             Unmet::Source(_) => [Unmet::Source(SourceType::Ipfs)],
             Unmet::Label(_) => [Unmet::Label(&requirement)],
         });
-        let unfit = unmet.into_iter().map(|(_, unmet)| Obstacle::Unfit(unmet.to_string()));
+        let unfit = unmet.into_iter().map(|(_, unmet)| Obstacle::Unfit(unmet));
         let small = rows!(Resource {
             Resource::Cpu => [Resource::Cpu],
             Resource::Memory => [Resource::Memory],
@@ -186,8 +184,8 @@ mod tests {
             Resource::Gpu => [Resource::Gpu],
         });
         let small = small.into_iter().map(|(_, resource)| Obstacle::TooSmall(resource));
-        let rows = rows!(Obstacle {
-            Obstacle::Unfit(_) => [Obstacle::Unfit("no wasm engine".to_owned())],
+        let rows = rows!(Obstacle<'_> {
+            Obstacle::Unfit(_) => [Obstacle::Unfit(Unmet::Engine(EngineType::Wasm))],
             Obstacle::TooSmall(_) => [Obstacle::TooSmall(Resource::Cpu)],
             Obstacle::Away(_) => [Obstacle::Away("cordoned")],
             Obstacle::InUse(_) => [Obstacle::InUse(Resource::Memory)],
