@@ -20,7 +20,7 @@ fn id_at(text: &str, at: usize) -> Option<String> {
     }
     let rest = text.get(at..)?;
     let id = rest.get(..2 + 36)?;
-    let (kind, uuid) = id.split_at(2);
+    let (kind, uuid) = id.split_at_checked(2)?;
     let groups: Vec<_> = uuid.split('-').map(str::len).collect();
     let is_hex = uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     (["e-", "n-"].contains(&kind) && groups == [8, 4, 4, 4, 12] && is_hex).then(|| id.to_owned())
@@ -37,6 +37,7 @@ mod tests {
             "[0] on node-a: exit code 137 (SIGKILL); next try at 2026-11-21T08:49:26Z",
             "/results: nothing is there; e-12ab34cd or so",
             "é: not found",
+            "variables called SERVICE_… are set by the agent, whatever the job says",
             "s3://bucket/e-2c8b2de0-03e2-42a7-9e94-c50cbe7c0e78/result: access denied",
         ] {
             assert_eq!(flaw(fine), None, "{fine}");

@@ -34,8 +34,10 @@ struct Lines {
 
 #[derive(Default)]
 struct Line {
-    /// When it last had a turn, or joined.
-    served: u64,
+    /// The turn after which it is served: its own last one, or the last of all when it joined.
+    after: u64,
+    /// Whether that was another's.
+    is_new: bool,
     held: usize,
     waiting: VecDeque<oneshot::Sender<Turn>>,
 }
@@ -103,9 +105,9 @@ impl Lines {
     }
 
     fn line(&mut self, namespace: &Arc<str>) -> &mut Line {
-        let served = self.clock;
+        let after = self.clock;
         let line = self.by_namespace.entry(Arc::clone(namespace));
-        line.or_insert_with(|| Line { served, ..Line::default() })
+        line.or_insert_with(|| Line { after, is_new: true, ..Line::default() })
     }
 
     /// Takes the one whose turn it is out of its line, with a permit.
@@ -118,7 +120,8 @@ impl Lines {
         self.by_namespace.retain(|_, line| line.held > 0 || !line.waiting.is_empty());
         let waiting = self.by_namespace.iter().filter(|(_, line)| !line.waiting.is_empty());
         let allowed = waiting.filter(|(_, line)| self.may(line.held));
-        let (namespace, _) = allowed.min_by_key(|(_, line)| line.served)?;
+        let (namespace, _) =
+            allowed.min_by_key(|(name, line)| (line.after, !line.is_new, *name))?;
         let namespace = Arc::clone(namespace);
         self.grant(&namespace);
         let sender = self.line(&namespace).waiting.pop_front()?;
@@ -140,7 +143,7 @@ impl Lines {
         let clock = self.clock;
         let line = self.line(namespace);
         line.held += 1;
-        line.served = clock;
+        (line.after, line.is_new) = (clock, false);
         true
     }
 
@@ -217,6 +220,6 @@ mod tests {
         assert!(turns.try_take(b).is_some());
         assert_eq!(turns.lock().free, 1);
         drop(turns.take(a).await);
-        assert_eq!(turns.lock().by_namespace.len(), 1, "lines are forgotten");
+        assert!(turns.lock().by_namespace.is_empty(), "lines are forgotten");
     }
 }

@@ -35,7 +35,7 @@ const ALONE: usize = 4;
 const PACE: Duration = Duration::from_secs(2);
 
 /// A job that starts sooner counts as this long: what is below is noise of the machine.
-const NOISE: Duration = Duration::from_millis(500);
+const NOISE: Duration = Duration::from_millis(1000);
 
 /// How much longer a job may take to its end than one alone: its last steps share the machine's
 /// processors with the attacks and their clients, as its first ones do.

@@ -34,7 +34,30 @@ pub(super) fn of_task(error: Error) -> ExecutorError {
 }
 
 fn said(status_code: u16, message: &str) -> String {
-    format!("docker answers {status_code}: {message}")
+    format!("docker answers {status_code}: {}", without_own_paths(message))
+}
+
+/// Without the node's path of what the agent keeps for an execution: `executions/…/inputs/0` becomes
+/// `the execution's inputs/0`. Whoever reads it knows neither the node's directories nor its IDs.
+fn without_own_paths(message: &str) -> String {
+    const OWN: &str = "/executions/e-";
+    let ends_path = |letter: char| letter.is_whitespace() || "'\",:;()".contains(letter);
+    let mut rest = message;
+    let mut text = String::with_capacity(message.len());
+    while let Some(at) = rest.find(OWN) {
+        let (before, own) = rest.split_at(at);
+        let begin = before.rfind(ends_path).map_or(0, |last| {
+            last + before.get(last..).and_then(|end| end.chars().next()).map_or(0, char::len_utf8)
+        });
+        text.push_str(before.get(..begin).unwrap_or_default());
+        text.push_str("the execution's ");
+        let (path, after) = own.split_at(own.find(ends_path).unwrap_or(own.len()));
+        let within = path.strip_prefix(OWN).and_then(|path| path.split_once('/'));
+        text.push_str(within.map_or("directory", |(_, within)| within));
+        rest = after;
+    }
+    text.push_str(rest);
+    text
 }
 
 fn refused(reason: String, formerly: FailureCause) -> ExecutorError {
@@ -106,4 +129,28 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_an_execution_is_told_without_the_node() {
+        let id = "e-6ed848cc-971c-4c70-bb98-5f03337cc9a3";
+        for (engine, shown) in [
+            ("no such file: /task", "no such file: /task".to_owned()),
+            (
+                "cannot mount '/var/lib/a/executions/ID/inputs/0/file' to '/é'",
+                "cannot mount 'the execution's inputs/0/file' to '/é'".to_owned(),
+            ),
+            ("/d/executions/ID: gone", "the execution's directory: gone".to_owned()),
+            (
+                "é/d/executions/ID/a and /d/executions/ID/b",
+                "the execution's a and the execution's b".to_owned(),
+            ),
+        ] {
+            assert_eq!(without_own_paths(&engine.replace("ID", id)), shown);
+        }
+    }
 }

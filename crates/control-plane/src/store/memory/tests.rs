@@ -1,3 +1,5 @@
+//! The contract of every store, and what only this one can show.
+
 use super::*;
 use crate::store::contract::{Put, Random, Writer, ended, writer_contract};
 
