@@ -12,10 +12,11 @@ pub fn flaw(text: &str) -> Option<String> {
 }
 
 /// A full ID of an execution or a node that begins here, unless it is a part of a key, a URL or a
-/// command, or the quoted text of the caller.
+/// command, or the quoted text of the caller; `for path` comes before a key.
 fn id_at(text: &str, at: usize) -> Option<String> {
     let before = text.get(..at)?;
-    if before.ends_with(['/', '=', '-', '_', '\'']) || before.ends_with("--for ") {
+    let is_quoted = before.ends_with(['/', '=', '-', '_', '\'']);
+    if is_quoted || ["--for ", "for path "].iter().any(|words| before.ends_with(words)) {
         return None;
     }
     let rest = text.get(at..)?;
