@@ -31,7 +31,8 @@ impl Collector {
     ) -> Result<Self, reqwest::Error> {
         // Fails when the process has already installed a provider, which then applies.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = || reqwest::Client::builder().timeout(timeout);
+        // A proxy of the environment is for what leaves the cluster.
+        let builder = || reqwest::Client::builder().timeout(timeout).no_proxy();
         let client = if endpoint.starts_with("https:") {
             builder().build()?
         } else {

@@ -11,15 +11,20 @@ use testbed::harness::{AgentSpec, Cluster, ClusterSpec, DataUrl, eventually, noo
 
 use collector::{Collected, Collector};
 
+/// Nothing listens there.
+const PROXY: &str = "http://127.0.0.1:9";
+
 fn agent(collector: &Collector) -> AgentSpec {
     AgentSpec::new()
         .engines("noop")
+        .setting("http_proxy", PROXY)
         .setting("COMPUTE_AGENT_OTLP__ENDPOINT", &collector.url())
         .setting("COMPUTE_AGENT_OTLP__HEADERS", "x-token=agent")
 }
 
 fn cluster(collector: &Collector) -> ClusterSpec {
     ClusterSpec::new()
+        .setting("http_proxy", PROXY)
         .setting("ORCHESTRATOR_OTLP__ENDPOINT", &collector.url())
         .setting("ORCHESTRATOR_OTLP__HEADERS", "x-token=orchestrator")
         .setting("ORCHESTRATOR_NODE_TTL", "2")
