@@ -63,8 +63,8 @@ async fn equal_failures_and_events_share_a_row() {
         array["Tasks"] = json!(job["Tasks"]);
         array["Tasks"][0]["Engine"]["Params"]["Parameters"] = json!(["pwd"]);
         cluster.run(&array).await;
-        browser.visit("/events?job=sweep&state=Accepted").await;
-        browser.wait_for_text("9 accepted").await;
+        browser.visit("/events?job=sweep&state=Completed").await;
+        browser.wait_for_text("9 completed").await;
         browser.assert_no_fault("equal rows").await;
     })
     .await;
