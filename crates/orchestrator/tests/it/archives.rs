@@ -175,3 +175,32 @@ async fn an_archive_that_breaks_off_does_not_pass_for_whole() {
         assert!(!is_whole, "{frames:?}");
     }
 }
+
+#[tokio::test]
+async fn downloads_beyond_the_pool_are_refused_until_one_ends() {
+    const DOWNLOADS: usize = 64;
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let (execution, mut stream) = published(&server, &node, "local").await;
+    let path = results_path(&execution, "");
+    let download = || tokio::spawn(server.request(Method::GET, &path).send());
+    // The node answers none of them.
+    let mut open = Vec::new();
+    for _ in 0..DOWNLOADS {
+        open.push(download());
+        asked(&mut stream).await;
+    }
+    let refused = answer(server.request(Method::GET, &path)).await;
+    refused.refused(429, "TooManyRequests").says("downloads of results");
+    open.remove(0).abort();
+    // Its place is another's as soon as its connection is known to be closed.
+    let next = loop {
+        let response = server.request(Method::GET, &path).send();
+        tokio::select! {
+            response = response => assert_eq!(response.expect("an answer").status(), 429),
+            request = asked(&mut stream) => break request,
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!(text(&next["ExecutionID"]), execution);
+}

@@ -44,7 +44,7 @@ impl Bench {
     async fn prepare(&self, run: &Run) -> Result<(), ExecutorError> {
         let cancel = CancellationToken::new();
         let preparing =
-            tokio::time::timeout(Duration::from_secs(30), self.docker.make(run, &cancel));
+            tokio::time::timeout(Duration::from_secs(60), self.docker.make(run, &cancel));
         preparing.await.expect("an end of the preparation")
     }
 }

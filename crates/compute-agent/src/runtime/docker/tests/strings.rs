@@ -4,7 +4,7 @@
 //! `ENGINE_REQUESTS_SECONDS` says how long it is tried. A failure prints the seed of its round, and
 //! `ENGINE_REQUESTS_SEED` begins with that round.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::data::inputs::placement::MountedInput;
-use crate::runtime::OutputRange;
+use crate::runtime::{OutputRange, environment};
 
 /// Where no variable says otherwise: enough for some hundred rounds.
 const SECONDS: u64 = 3;
@@ -241,7 +241,40 @@ fn check_body(body: &Value, run: &Run, params: &DockerParams, seed: u64) {
     let targets: Vec<_> = inputs.chain(&run.secrets.paths).collect();
     let mounted: Vec<_> = mounts.iter().map(|mount| mount["Target"].as_str().unwrap()).collect();
     assert_eq!(mounted, targets, "seed {seed}");
+    check_env(body, run, params, seed);
     let fields: BTreeMap<_, _> = body["Labels"].as_object().unwrap().iter().collect();
     let ours = |name: &&String| name.starts_with("service.org/");
     assert!(fields.keys().all(ours), "seed {seed}: no text of a job is the name of a label");
+}
+
+/// Every variable is one that somebody gave, whole, or the service's own; a secret's is there.
+fn check_env(body: &Value, run: &Run, params: &DockerParams, seed: u64) {
+    let joined = |(name, value): (&String, &str)| format!("{name}={value}");
+    let secrets = run.secrets.variables.iter();
+    let secrets: Vec<_> = secrets.map(|(name, value)| joined((name, value.as_str()))).collect();
+    let plain = run.work.task.env.iter().map(|(name, value)| joined((name, value)));
+    let engine = params.environment_variables.iter().map(|variable| match variable.contains('=') {
+        true => variable.clone(),
+        false => format!("{variable}="),
+    });
+    let given: BTreeSet<_> = plain.chain(engine).chain(secrets.iter().cloned()).collect();
+    let ours = environment::of_service(run.id, run.node_id, &run.work).into_iter();
+    let threads = environment::of_threads(&run.work);
+    let ours: BTreeSet<_> = ours.map(|(name, value)| format!("{name}={value}")).collect();
+    let threads: BTreeSet<_> = threads.map(|(name, value)| format!("{name}={value}")).collect();
+    let sent = body["Env"].as_array().into_iter().flatten();
+    let sent: BTreeSet<_> = sent.map(|text| text.as_str().unwrap().to_owned()).collect();
+    for text in &sent {
+        let is_known = [&given, &ours, &threads].into_iter().any(|texts| texts.contains(text));
+        assert!(is_known, "seed {seed}: {text:?} is nobody's");
+    }
+    assert!(ours.is_subset(&sent), "seed {seed}");
+    let is_overridden = |text: &String| {
+        let name = text.split_once('=').map(|(name, _)| name);
+        let later = secrets.iter().rev().take_while(|secret| *secret != text);
+        later.chain(&ours).any(|other| other.split_once('=').map(|(name, _)| name) == name)
+    };
+    for text in &secrets {
+        assert!(sent.contains(text) || is_overridden(text), "seed {seed}: {text:?} is missing");
+    }
 }
