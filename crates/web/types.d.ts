@@ -236,6 +236,7 @@ export interface Namespace {
   Description: string;
   Permissions: Permissions;
   Nodes: string;
+  MaxPriority: number;
   CreateTime: string;
   ModifyTime: string;
 }

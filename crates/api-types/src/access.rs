@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::MAX_PRIORITY;
 use crate::word::words;
 
 /// The kind of the tokens of the role `monitor`: `jm1_<id>_<secret>`. Agents refuse every other token
@@ -186,6 +187,9 @@ pub struct Namespace {
     pub permissions: Permissions,
     /// A selector over the operator's labels of nodes; empty for all nodes.
     pub nodes: String,
+    /// The highest `Priority` of its jobs.
+    #[serde(default = "highest_priority")]
+    pub max_priority: u32,
     /// RFC 3339, UTC; empty for `default`, which always exists, until it is changed.
     pub create_time: String,
     pub modify_time: String,
@@ -223,6 +227,15 @@ pub struct PutNamespace {
     /// The only nodes that run its jobs: a selector over the labels that the operator gives them;
     /// empty for all nodes.
     pub nodes: String,
+    /// The highest `Priority` of its jobs, 0 to 100. Absent is 50 where credentials are required,
+    /// and 100 elsewhere, for `default`, and for namespaces that were created without a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_priority: Option<u32>,
+}
+
+/// Where a namespace sets no bound, as older releases do.
+fn highest_priority() -> u32 {
+    MAX_PRIORITY
 }
 
 /// Response of the operations on one namespace.

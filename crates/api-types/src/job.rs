@@ -19,6 +19,12 @@ pub const DEFAULT_NAMESPACE: &str = "default";
 /// The most bytes of the name of a namespace.
 pub const MAX_NAMESPACE_BYTES: usize = 128;
 
+/// Of a job that says none; a higher one comes first.
+pub const DEFAULT_PRIORITY: u32 = 50;
+
+/// The highest one.
+pub const MAX_PRIORITY: u32 = 100;
+
 /// Characters of a job's ID in a name that the service made.
 pub const GENERATED_DIGITS: usize = 4;
 

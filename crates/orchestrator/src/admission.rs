@@ -16,14 +16,29 @@ use crate::{credentials, namespaces, secrets};
 pub(crate) struct Admission {
     /// Its nodes meet these too.
     pub(crate) constraints: Vec<Constraint>,
+    /// What it asks for, or else the usual one if its namespace allows that.
+    pub(crate) priority: u32,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Lets a job into its namespace, or says everything that keeps it out.
-pub(crate) fn admit(view: &View, spec: &JobSpec) -> Result<Admission, Vec<FieldError>> {
+/// Lets a job into its namespace, or says everything that keeps it out. Only a priority that was
+/// given can be too high.
+pub(crate) fn admit(
+    view: &View,
+    spec: &JobSpec,
+    priority_given: bool,
+) -> Result<Admission, Vec<FieldError>> {
     let records = view.records();
     let namespace = namespaces::settings(records, &spec.namespace);
     let mut problems = namespace.unpermitted(spec);
+    let most = namespace.max_priority();
+    if priority_given && spec.priority > most {
+        let reason = format!(
+            "must be at most {most} in namespace '{}', got {}",
+            spec.namespace, spec.priority
+        );
+        problems.push(FieldError { path: "Priority".to_owned(), reason });
+    }
     let credentials = credentials::check(records, spec);
     problems.extend(credentials.refused);
     problems.truncate(MAX_PROBLEMS);
@@ -44,6 +59,7 @@ pub(crate) fn admit(view: &View, spec: &JobSpec) -> Result<Admission, Vec<FieldE
     });
     Ok(Admission {
         constraints: namespace.constraints(),
+        priority: spec.priority.min(most),
         warnings: secrets.chain(credentials).collect(),
     })
 }

@@ -5,7 +5,7 @@ use api_types::access::{Namespace, Permissions};
 use api_types::engine::{EngineType, PublisherType};
 use api_types::error::FieldError;
 use api_types::image::ImageReference;
-use api_types::job::{Constraint, DEFAULT_NAMESPACE, JobSpec, Task};
+use api_types::job::{Constraint, DEFAULT_NAMESPACE, JobSpec, MAX_PRIORITY, Task};
 use api_types::node::nodes_requirements;
 use control_plane::records::{Record, RecordKey, RecordKind};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,10 @@ pub(crate) struct StoredNamespace {
     pub(crate) permissions: Permissions,
     #[serde(default)]
     pub(crate) nodes: String,
+    /// None for a namespace without a bound: `default`, and those made where no credentials are
+    /// required or by an older release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_priority: Option<u32>,
     pub(crate) create_time: Timestamp,
     pub(crate) modify_time: Timestamp,
 }
@@ -50,12 +54,18 @@ impl StoredNamespace {
         let time = |time: Timestamp| shown(Some(time).filter(|time| *time != Timestamp::ZERO));
         Namespace {
             name,
+            max_priority: self.max_priority(),
             description: self.description,
             permissions: self.permissions,
             nodes: self.nodes,
             create_time: time(self.create_time),
             modify_time: time(self.modify_time),
         }
+    }
+
+    /// The highest priority of its jobs.
+    pub(crate) fn max_priority(&self) -> u32 {
+        self.max_priority.unwrap_or(MAX_PRIORITY)
     }
 
     /// What the namespace demands of the nodes that run its jobs: labels that only an admin gives.

@@ -53,6 +53,8 @@ pub(crate) struct Accepted {
     pub id: JobId,
     /// The ID came with the request, so it may already exist.
     pub id_given: bool,
+    /// The job says its priority.
+    pub priority_given: bool,
     pub spec: Arc<JobSpec>,
     pub spec_json: Arc<str>,
     pub warnings: Vec<String>,
@@ -145,13 +147,14 @@ fn bounded(mut warnings: Vec<String>) -> Vec<String> {
 impl Accepted {
     /// As its namespace allows it. A long specification takes long to write again.
     pub(crate) fn admitted(mut self, admission: Admission) -> Self {
-        let Admission { mut constraints, warnings } = admission;
+        let Admission { mut constraints, priority, warnings } = admission;
         self.warnings.extend(warnings);
         constraints.retain(|constraint| !self.spec.constraints.contains(constraint));
-        if constraints.is_empty() {
+        if constraints.is_empty() && priority == self.spec.priority {
             return self;
         }
         let mut spec = Arc::unwrap_or_clone(self.spec);
+        spec.priority = priority;
         spec.constraints.append(&mut constraints);
         let spec_json = job::stored_form(&spec);
         Self { spec: Arc::new(spec), spec_json, ..self }

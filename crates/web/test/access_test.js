@@ -119,8 +119,10 @@ Deno.test("what the Access page does is copied as commands", () => {
   assertEquals(permissionText({}), "everything");
   const bounded = { Registries: ["docker.io", "host:5000"], Capabilities: false };
   assertEquals(
-    namespaceArguments({ Name: "ci", Description: "", Permissions: bounded, Nodes: "" }).join(" "),
-    "namespace put ci --registries docker.io,host:5000 --no-capabilities",
+    namespaceArguments({ Name: "ci", Description: "", Permissions: bounded, Nodes: "", MaxPriority: 0 }).join(
+      " ",
+    ),
+    "namespace put ci --registries docker.io,host:5000 --no-capabilities --max-priority 0",
   );
   assertEquals(permissionText(bounded), "registries: docker.io, host:5000; no capabilities");
 });

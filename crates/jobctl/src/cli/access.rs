@@ -130,6 +130,10 @@ pub(crate) struct NamespacePutArgs {
     /// The only nodes that run its jobs, by labels that admins give, like 'pool in (a,b)'
     #[arg(long, default_value = "", value_name = "SELECTOR")]
     pub(crate) nodes: String,
+    /// The highest priority of its jobs, 0 to 100 [default: 50 where credentials are required,
+    /// otherwise 100]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_priority: Option<u32>,
 }
 
 // === impl TokenRole ===

@@ -204,7 +204,12 @@ fn put(args: &NamespacePutArgs) -> PutNamespace {
         registries: list(&args.registries),
         capabilities: args.no_capabilities.then_some(false),
     };
-    PutNamespace { description: args.description.clone(), permissions, nodes: args.nodes.clone() }
+    PutNamespace {
+        description: args.description.clone(),
+        permissions,
+        nodes: args.nodes.clone(),
+        max_priority: args.max_priority,
+    }
 }
 
 fn described(identity: &Identity) -> String {

@@ -228,7 +228,8 @@ pub(crate) fn namespace_fields(namespace: &Namespace) -> Fields {
             .add("Sources", permitted(sources.as_ref()))
             .add("Publishers", permitted(publishers.as_ref()))
             .add("Registries", permitted(registries.as_ref()))
-            .add("Capabilities", if *capabilities == Some(false) { "none" } else { "all" });
+            .add("Capabilities", if *capabilities == Some(false) { "none" } else { "all" })
+            .add("Priority", format!("up to {}", namespace.max_priority));
     });
     for (label, time) in [("Created", &namespace.create_time), ("Changed", &namespace.modify_time)]
     {

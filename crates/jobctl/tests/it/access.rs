@@ -218,7 +218,7 @@ async fn a_namespace_says_which_nodes_match() {
 async fn namespaces_are_created_shown_and_deleted() {
     let service = Service::start().await;
     let put = ["namespace", "put", "small", "--networks", "None", "--publishers", ""];
-    let more = ["--registries", "docker.io", "--no-capabilities"];
+    let more = ["--registries", "docker.io", "--no-capabilities", "--max-priority", "70"];
     done(&service.run(&[&put[..], &more].concat()).await);
     let shown = service.run(&["namespace", "describe", "small"]).await;
     for (label, value) in [
@@ -227,6 +227,7 @@ async fn namespaces_are_created_shown_and_deleted() {
         ("Engines", "all"),
         ("Registries", "docker.io"),
         ("Capabilities", "none"),
+        ("Priority", "up to 70"),
     ] {
         let line = done(&shown).lines().find(|line| line.contains(label)).expect("a line");
         assert!(line.ends_with(value), "{line}");

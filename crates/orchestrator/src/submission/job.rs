@@ -7,7 +7,8 @@ use api_types::JobId;
 use api_types::engine::EngineType;
 use api_types::error::FieldError;
 use api_types::job::{
-    Constraint, DEFAULT_NAMESPACE, JobSpec, JobType, RetryPolicy, Task, generated_name,
+    Constraint, DEFAULT_NAMESPACE, DEFAULT_PRIORITY, JobSpec, JobType, MAX_PRIORITY, RetryPolicy,
+    Task, generated_name,
 };
 use api_types::submission::{
     ConstraintSubmission, JobSubmission, RetryPolicySubmission, TaskSubmission,
@@ -23,9 +24,6 @@ use super::{
 
 /// The most executions one job may request; ten times the live executions of a whole cluster.
 const MAX_COUNT: i64 = 1_000_000;
-
-const DEFAULT_PRIORITY: i64 = 50;
-const MAX_PRIORITY: i64 = 100;
 
 /// Constraints of one job: each is checked for every node that a placement considers.
 const MAX_CONSTRAINTS: usize = 64;
@@ -50,7 +48,8 @@ pub(super) struct Checked {
     /// None: the service makes one.
     name: Option<String>,
     namespace: String,
-    priority: u32,
+    /// None: the usual one.
+    priority: Option<u32>,
     count: u32,
     constraints: Vec<Constraint>,
     meta: BTreeMap<String, String>,
@@ -146,13 +145,13 @@ fn job_id(
     }
 }
 
-fn priority(priority: Option<i64>, findings: &mut Findings) -> u32 {
-    let priority = priority.unwrap_or(DEFAULT_PRIORITY);
-    if !(0..=MAX_PRIORITY).contains(&priority) {
+fn priority(priority: Option<i64>, findings: &mut Findings) -> Option<u32> {
+    let priority = priority?;
+    if !(0..=i64::from(MAX_PRIORITY)).contains(&priority) {
         findings
             .refuse("Priority", format!("must be between 0 and {MAX_PRIORITY}, got {priority}"));
     }
-    u32::try_from(priority).unwrap_or(0)
+    u32::try_from(priority).ok()
 }
 
 fn count(count: Option<i64>, job_type: Option<JobType>, findings: &mut Findings) -> u32 {
@@ -307,7 +306,7 @@ impl Checked {
             name,
             namespace: self.namespace,
             job_type,
-            priority: self.priority,
+            priority: self.priority.unwrap_or(DEFAULT_PRIORITY),
             count: self.count,
             constraints: self.constraints,
             meta: self.meta,
@@ -317,6 +316,7 @@ impl Checked {
         };
         let spec_json = stored_form(&spec);
         let (id, id_given, spec) = (self.id, self.id_given, spec.into());
-        Ok(Accepted { id, id_given, spec, spec_json, warnings })
+        let priority_given = self.priority.is_some();
+        Ok(Accepted { id, id_given, priority_given, spec, spec_json, warnings })
     }
 }

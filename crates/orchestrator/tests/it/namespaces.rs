@@ -1,7 +1,7 @@
 //! `/api/v1/orchestrator/namespaces`.
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::access::{Guarded, id_of};
 use crate::server::{JOBS, Server, job_with, list, task_with, text};
@@ -58,6 +58,7 @@ async fn what_is_wrong_with_a_namespace_is_said() {
         ("a%20b", json!({}), ": the name of a namespace"),
         ("a", json!({ "Description": "x".repeat(1025) }), "Description: must have at most"),
         ("a", json!({ "Permissions": { "Engines": ["vm"] } }), "Permissions.Engines: 'vm' is not"),
+        ("a", json!({ "MaxPriority": 101 }), "MaxPriority: must be between 0 and 100, got 101"),
         ("a", json!({ "Permissions": { "Networks": ["x"] } }), "Permissions.Networks: 'x'"),
         (
             "a",
@@ -103,6 +104,57 @@ async fn jobs_ask_for_what_their_namespace_permits() {
     server.submit(job_with(json!({ "Namespace": "small" }))).await;
     job["Namespace"] = json!("other");
     server.submit(job).await;
+}
+
+#[tokio::test]
+async fn a_priority_is_no_higher_than_its_namespace_allows() {
+    let guarded = Guarded::start().await;
+    let put = async |name: &str, body| {
+        let answer = guarded.ask(Method::PUT, &path(name), &guarded.admin, Some(&body)).await;
+        answer.ok()["Namespace"]["MaxPriority"].clone()
+    };
+    let submit = async |namespace: &str, more: Value| {
+        let mut job = job_with(more);
+        job["Namespace"] = json!(namespace);
+        let body = json!({ "Job": job });
+        guarded.ask(Method::PUT, JOBS, &guarded.admin, Some(&body)).await
+    };
+    // Nobody passes all others by saying so.
+    assert_eq!(put("new", json!({})).await, 50);
+    submit("new", json!({ "Priority": 50 })).await.ok();
+    for dry_run in ["", "?dry_run"] {
+        let job = job_with(json!({ "Namespace": "new", "Priority": 51 }));
+        let (jobs, body) = (format!("{JOBS}{dry_run}"), json!({ "Job": job }));
+        let refused = guarded.ask(Method::PUT, &jobs, &guarded.admin, Some(&body)).await;
+        let expected = "Priority: must be at most 50 in namespace 'new', got 51";
+        assert_eq!(refused.problems(), [expected]);
+    }
+    // What is set stays until it is left out.
+    assert_eq!(put("new", json!({ "MaxPriority": 100 })).await, 100);
+    submit("new", json!({ "Priority": 100 })).await.ok();
+    assert_eq!(put("new", json!({ "Description": "other" })).await, 50);
+    // A job that says nothing is no higher, either.
+    assert_eq!(put("low", json!({ "MaxPriority": 20 })).await, 20);
+    let job = text(&submit("low", json!({})).await.ok()["JobID"]);
+    let described = guarded.ask(Method::GET, &format!("{JOBS}/{job}"), &guarded.admin, None).await;
+    assert_eq!(described.ok()["Job"]["Priority"], 20);
+    // `default` always existed.
+    assert_eq!(put("default", json!({ "Description": "usual" })).await, 100);
+    submit("default", json!({ "Priority": 100 })).await.ok();
+}
+
+#[tokio::test]
+async fn a_namespace_that_had_no_bound_gets_none_by_a_change() {
+    let server = Server::start().await;
+    let put = async |body| {
+        let answer = server.put(&path("old"), &body).await;
+        answer.ok()["Namespace"]["MaxPriority"].clone()
+    };
+    assert_eq!(put(json!({})).await, 100);
+    assert_eq!(put(json!({ "Description": "other" })).await, 100);
+    assert_eq!(put(json!({ "MaxPriority": 0 })).await, 0);
+    let job = server.submit(job_with(json!({ "Namespace": "old" }))).await;
+    assert_eq!(server.get(&format!("{JOBS}/{job}")).await.ok()["Job"]["Priority"], 0);
 }
 
 #[tokio::test]

@@ -49,7 +49,8 @@ impl Tenant {
         count: usize,
     ) -> Vec<Self> {
         let admin = cluster.client();
-        admin.put_namespace(namespace, &PutNamespace::default()).await.expect("a namespace");
+        let body = PutNamespace { max_priority: Some(100), ..PutNamespace::default() };
+        admin.put_namespace(namespace, &body).await.expect("a namespace");
         let http = client(cluster);
         let mut tenants = Vec::new();
         for number in 0..count {

@@ -40,8 +40,8 @@ export function tokenArguments({ Name, Role, Namespaces, TTLSeconds }) {
   ];
 }
 
-/** @param {Pick<Namespace, "Name" | "Description" | "Permissions" | "Nodes">} namespace */
-export function namespaceArguments({ Name, Description, Permissions, Nodes }) {
+/** @param {Pick<Namespace, "Name" | "Description" | "Permissions" | "Nodes"> & { MaxPriority?: number }} namespace */
+export function namespaceArguments({ Name, Description, Permissions, Nodes, MaxPriority }) {
   return [
     ...["namespace", "put", Name],
     ...(Description ? ["--description", Description] : []),
@@ -51,6 +51,7 @@ export function namespaceArguments({ Name, Description, Permissions, Nodes }) {
     }),
     ...(Permissions.Capabilities === false ? ["--no-capabilities"] : []),
     ...(Nodes ? ["--nodes", Nodes] : []),
+    ...(MaxPriority === undefined ? [] : ["--max-priority", `${MaxPriority}`]),
   ];
 }
 

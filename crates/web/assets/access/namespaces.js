@@ -42,8 +42,12 @@ export function namespaceTable(refresh) {
 
 /** @param {Namespace} namespace @param {string} version @param {boolean} manages @param {() => void} refresh */
 function row(namespace, version, manages, refresh) {
-  const { Name, Description, Permissions, Nodes, ModifyTime } = namespace;
-  const permitted = permissionText(Permissions) + (Nodes ? `; nodes: ${Nodes}` : "");
+  const { Name, Description, Permissions, Nodes, MaxPriority, ModifyTime } = namespace;
+  const permitted = [
+    permissionText(Permissions),
+    ...(Nodes ? [`nodes: ${Nodes}`] : []),
+    ...(MaxPriority < 100 ? [`priority: up to ${MaxPriority}`] : []),
+  ].join("; ");
   return h(
     "tr",
     { data: { version } },
@@ -129,12 +133,20 @@ export async function putNamespace(before, refresh) {
     placeholder: "all nodes",
     value: before?.Nodes ?? "",
   });
+  const priority = h("input", {
+    type: "number",
+    min: 0,
+    max: 100,
+    placeholder: "usual",
+    value: before ? `${before.MaxPriority}` : "",
+  });
   const groups = KINDS.map(([kind, words]) => permitted(kind, words, before?.Permissions[kind]));
   const capabilities = tick("of root in containers", before?.Permissions.Capabilities !== false);
   const asked = () => ({
     Name: name.value.trim(),
     Description: description.value.trim(),
     Nodes: nodes.value.trim(),
+    ...(priority.value ? { MaxPriority: Number(priority.value) } : {}),
     Permissions: /** @type {Permissions} */ ({
       ...Object.fromEntries(groups.flatMap(({ kind, read }) => {
         const words = read();
@@ -154,6 +166,12 @@ export async function putNamespace(before, refresh) {
       [field("Description", "Description", description)],
       [field("Nodes", "Only on nodes", nodes, "By labels that operators give, like pool in (a,b)")],
       groups.map((group) => group.element),
+      [field(
+        "MaxPriority",
+        "Highest priority",
+        priority,
+        "0 to 100; usual is 50 where credentials are required",
+      )],
       [ticks("Permissions.Capabilities", "Capabilities", [capabilities])],
     ].flat(),
     copies: copyLines(

@@ -8,7 +8,7 @@ use api_types::access::{DescribeNamespace, ListNamespaces, Namespace, Permission
 use api_types::engine::{EngineType, NetworkType, PublisherType, UnknownWord};
 use api_types::error::FieldError;
 use api_types::image::ImageReference;
-use api_types::job::DEFAULT_NAMESPACE;
+use api_types::job::{DEFAULT_NAMESPACE, DEFAULT_PRIORITY, MAX_PRIORITY};
 use api_types::selector::Selector;
 use api_types::source::SourceType;
 use api_types::{Code, routes};
@@ -104,14 +104,26 @@ async fn put(
     Parameter(name): Parameter,
     body: JsonBody,
 ) -> Handled {
-    let PutNamespace { description, permissions, nodes } = body.read()?;
-    let permissions = checked(&name, &description, permissions, &nodes)?;
+    let body: PutNamespace = body.read()?;
+    let permissions = checked(&name, &body)?;
+    let PutNamespace { description, permissions: _, nodes, max_priority } = body;
     let now = clock::now();
     let record = api.view.records().get(&namespaces::key(&name));
     let before = record.as_ref().map(StoredNamespace::from_record);
+    let is_bounded = match &before {
+        Some(before) => before.max_priority.is_some(),
+        None => api.asks_for_credentials && name != DEFAULT_NAMESPACE,
+    };
+    let max_priority = max_priority.or_else(|| is_bounded.then_some(DEFAULT_PRIORITY));
     let create_time = before.map_or(now, |before| before.create_time);
-    let changed =
-        StoredNamespace { description, permissions, nodes, create_time, modify_time: now };
+    let changed = StoredNamespace {
+        description,
+        permissions,
+        nodes,
+        max_priority,
+        create_time,
+        modify_time: now,
+    };
     let write =
         RecordWrite::json(namespaces::key(&name), Expected::as_read(record.as_ref()), &changed);
     api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
@@ -168,12 +180,9 @@ async fn delete(
     json(&DescribeNamespace { namespace })
 }
 
-fn checked(
-    name: &str,
-    description: &str,
-    permissions: Permissions,
-    nodes: &str,
-) -> Result<Permissions, Failure> {
+/// The permissions in their usual spelling, of a body without a problem.
+fn checked(name: &str, body: &PutNamespace) -> Result<Permissions, Failure> {
+    let PutNamespace { description, permissions, nodes, max_priority } = body;
     let mut problems = Vec::new();
     let mut problem = |path: &str, reason: String| {
         problems.push(FieldError { path: path.to_owned(), reason });
@@ -183,6 +192,9 @@ fn checked(
     }
     if description.chars().count() > MAX_DESCRIPTION_CHARS {
         problem("Description", format!("must have at most {MAX_DESCRIPTION_CHARS} characters"));
+    }
+    if let Some(priority) = max_priority.filter(|priority| *priority > MAX_PRIORITY) {
+        problem("MaxPriority", format!("must be between 0 and {MAX_PRIORITY}, got {priority}"));
     }
     let selector = Selector::parse(nodes);
     if let Err(error) = &selector {
@@ -199,7 +211,7 @@ fn checked(
         problem("Nodes", format!("must not be longer than {MAX_SELECTOR_BYTES} bytes"));
     }
     let Permissions { engines, networks, sources, publishers, registries, capabilities } =
-        permissions;
+        permissions.clone();
     let permissions = Permissions {
         engines: words::<EngineType>(engines, "Permissions.Engines", &mut problem),
         networks: words::<NetworkType>(networks, "Permissions.Networks", &mut problem),

@@ -17,8 +17,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use testbed::harness::{binary, eventually, eventually_within, noop};
 
-use super::FORMAT;
-
 /// Names the directory with the programs of the former release.
 const FORMER_PROGRAMS: &str = "UPGRADE_FROM";
 
@@ -177,10 +175,10 @@ async fn each_ran_once(client: &Client, jobs: &[JobId], machine: &Machine) {
 /// Puts the backup of the upgrade in place of the database, if the former release needs it; whether
 /// it does.
 fn restore_backup(data: &Path) -> bool {
-    let backup = data.join(format!("orchestrator-format-{FORMAT}.db"));
-    if !backup.exists() {
-        return false;
-    }
+    let files = fs::read_dir(data).expect("the data directory").map(|file| file.expect("a file"));
+    let is_backup = |name: &str| name.starts_with("orchestrator-format-");
+    let mut backups = files.filter(|file| file.file_name().to_str().is_some_and(is_backup));
+    let Some(backup) = backups.next().map(|file| file.path()) else { return false };
     fs::rename(backup, data.join("orchestrator.db")).expect("the backup is there");
     for file in ["orchestrator.db-wal", "orchestrator.db-shm"] {
         // A clean stop leaves neither.

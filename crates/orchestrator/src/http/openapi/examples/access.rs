@@ -43,6 +43,7 @@ fn namespace() -> Namespace {
         description: "builds and tests".to_owned(),
         permissions: permissions(),
         nodes: "pool=ci".to_owned(),
+        max_priority: 60,
         create_time: MOMENT.rfc3339_seconds(),
         modify_time: MOMENT.rfc3339_seconds(),
     }
@@ -79,6 +80,7 @@ pub(in crate::http) fn put_namespace() -> PutNamespace {
         description: "builds and tests".to_owned(),
         permissions: permissions(),
         nodes: "pool=ci".to_owned(),
+        max_priority: Some(60),
     }
 }
 

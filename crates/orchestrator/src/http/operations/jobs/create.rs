@@ -97,7 +97,8 @@ pub(super) async fn create(
         Language::Yaml => accept_yaml(&api, &mut body).await?,
     };
     lookup::namespace(&api, &access, &accepted.spec.namespace)?;
-    let admission = admission::admit(&api.view, &accepted.spec).map_err(BadRequest::Job)?;
+    let admission = admission::admit(&api.view, &accepted.spec, accepted.priority_given)
+        .map_err(BadRequest::Job)?;
     let accepted = match accepted.spec_json.len() {
         ..=READ_ON_THE_SPOT_BYTES => accepted.admitted(admission),
         _ => blocking(move || accepted.admitted(admission)).await?,
@@ -105,7 +106,7 @@ pub(super) async fn create(
     if query.dry_run {
         return preview(&api, accepted).await;
     }
-    let Accepted { id, id_given, spec, spec_json, warnings } = accepted;
+    let Accepted { id, id_given, spec, spec_json, warnings, .. } = accepted;
     // A node may receive the job as soon as it is on disk. An ID chosen by the client may belong to
     // another job, which keeps it, or have belonged to one that was removed.
     if id_given {
@@ -239,7 +240,7 @@ async fn idempotency_key(
 }
 
 async fn preview(api: &Api, accepted: Accepted) -> Handled {
-    let Accepted { id, id_given, spec, spec_json: _, warnings } = accepted;
+    let Accepted { id, id_given, spec, warnings, .. } = accepted;
     if id_given {
         let taken = api.read(move |reads| Ok(reads.job(id)?.is_some())).await?;
         if taken {
