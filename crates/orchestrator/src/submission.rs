@@ -11,6 +11,7 @@ mod publisher_key;
 mod regexes;
 mod resources;
 mod secrets;
+mod targets;
 mod task;
 mod text;
 

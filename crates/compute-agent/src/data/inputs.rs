@@ -190,7 +190,7 @@ impl Sources {
                 ..failure
             })?);
         }
-        refuse_equal(&mounted)?;
+        refuse_overlaps(&mounted)?;
         Ok(mounted)
     }
 
@@ -246,18 +246,30 @@ impl Sources {
     }
 }
 
-/// Refuses two inputs that the task would see under one path: their names are known only now.
-fn refuse_equal(mounted: &[MountedInput]) -> Result<(), Failure> {
-    for (index, input) in mounted.iter().enumerate() {
-        let earlier = mounted[..index].iter().position(|other| other.target == input.target);
-        if let Some(earlier) = earlier {
-            return Err(Failure::task(format!(
-                "inputs {earlier} and {index} would both be '{}'; give one of them an Alias",
-                input.target
-            )));
+/// Refuses two inputs that the task would see under one path, or one inside the other: what they are
+/// and how they are called is certain only now.
+fn refuse_overlaps(mounted: &[MountedInput]) -> Result<(), Failure> {
+    for (index, MountedInput { target, .. }) in mounted.iter().enumerate() {
+        for (earlier, MountedInput { target: other, .. }) in mounted[..index].iter().enumerate() {
+            if target == other {
+                return Err(Failure::task(format!(
+                    "inputs {earlier} and {index} would both be '{target}'; give one of them an \
+                     Alias"
+                )));
+            }
+            if is_below(target, other) || is_below(other, target) {
+                return Err(Failure::task(format!(
+                    "inputs {earlier} and {index}, '{other}' and '{target}', would be one inside \
+                     the other; give the directory its own Target"
+                )));
+            }
         }
     }
     Ok(())
+}
+
+fn is_below(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 
 #[cfg(test)]

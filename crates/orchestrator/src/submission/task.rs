@@ -13,7 +13,7 @@ use api_types::submission::{
 };
 
 use super::findings::Findings;
-use super::paths::{Use, components};
+use super::paths::Use;
 use super::text::MapKind;
 use super::{arguments, params, resources, secrets};
 
@@ -120,16 +120,6 @@ fn inputs(
         let path = format!("{path}[{index}]");
         let source = source(submitted.source.unwrap_or_default(), &path, findings);
         let target = submitted.target.unwrap_or_default();
-        let alias = submitted.alias.as_deref().unwrap_or_default();
-        let place = format!("{path}.Target");
-        if target.is_empty() {
-            findings.refuse(&place, "is required: the absolute path at which the task sees it");
-        } else {
-            findings.check_task_path(&place, &target, Use::Input, engine);
-            let shares = |input: &&InputSource| share_a_directory(input, &target, alias);
-            let others: Vec<_> = inputs.iter().filter(|it| !shares(it)).cloned().collect();
-            findings.check_nesting(&place, &target, &others);
-        }
         let alias = submitted.alias.unwrap_or_default();
         let place = format!("{path}.Alias");
         if alias.contains('/') || alias == "." || alias == ".." {
@@ -137,20 +127,18 @@ fn inputs(
         } else if !alias.is_empty() {
             findings.check_name(&place, &alias);
         }
+        let place = format!("{path}.Target");
+        if target.is_empty() {
+            findings.refuse(&place, "is required: the absolute path at which the task sees it");
+        } else {
+            findings.check_task_path(&place, &target, Use::Input, engine);
+        }
+        findings.check_targets(&place, (source.as_ref(), &target, &alias), &inputs);
         if let Some(source) = source {
             inputs.push(InputSource { source, target, alias });
         }
     }
     inputs
-}
-
-/// Whether two inputs for one directory may both be in it: both say that it is one, and their names
-/// differ, as far as they are known before the inputs are fetched.
-fn share_a_directory(one: &InputSource, target: &str, alias: &str) -> bool {
-    components(&one.target).eq(components(target))
-        && one.target.ends_with('/')
-        && target.ends_with('/')
-        && (alias.is_empty() || one.alias != alias)
 }
 
 fn source(submitted: TypedSubmission, path: &str, findings: &mut Findings) -> Option<SourceSpec> {

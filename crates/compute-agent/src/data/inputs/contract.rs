@@ -101,6 +101,23 @@ pub(super) fn input(kind: SourceType, params: Value, target: &str) -> InputSourc
     }
 }
 
+#[test]
+fn what_turns_out_to_hide_another_input_is_refused() {
+    let mounted = |target: &str| MountedInput {
+        source: PathBuf::new(),
+        target: target.to_owned(),
+        writable: false,
+    };
+    let refusal = |targets: [&str; 3]| refuse_overlaps(&targets.map(mounted));
+    refusal(["/in/a", "/in/b", "/in/ab"]).unwrap();
+    let equal = refusal(["/in/a", "/in/b", "/in/a"]).unwrap_err().message;
+    assert_eq!(equal, "inputs 0 and 2 would both be '/in/a'; give one of them an Alias");
+    for (targets, first) in [(["/x", "/in", "/in/a"], "/in"), (["/x", "/in/a", "/in"], "/in/a")] {
+        let nested = refusal(targets).unwrap_err().message;
+        assert!(nested.starts_with(&format!("inputs 1 and 2, '{first}' and ")), "{nested}");
+    }
+}
+
 /// Every file below a directory with its bytes, by its path, in order.
 pub(super) fn tree(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();

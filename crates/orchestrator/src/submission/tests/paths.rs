@@ -1,8 +1,12 @@
 //! What would fail on every node is refused at the submission.
 
+use std::io::Write;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{accept_job, merged, plain, problems, task};
+use super::{accept_job, merged, plain, problems, problems_or_none, task};
 
 /// A job with the path in one of the places that a container has for paths.
 fn with(place: &str, path: &str) -> (Value, String) {
@@ -119,6 +123,95 @@ fn inputs_and_secrets_do_not_hide_one_another() {
         let found = problems(&job);
         assert!(found[0].starts_with("Tasks[0].Secrets[1].Path: "), "{found:?}");
     }
+}
+
+/// An input of this type, and whether it is a directory, as far as the job alone tells.
+fn sources() -> Vec<(&'static str, Value, bool)> {
+    // The head of a tar, which is all that says so.
+    let mut tar = vec![0; 512];
+    tar[257..262].copy_from_slice(b"ustar");
+    let data = |kind: &str, bytes: &[u8]| json!({ "URL": format!("data:application/{kind};base64,{}", STANDARD.encode(bytes)) });
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&tar).unwrap();
+    let packed = gzip.finish().unwrap();
+    vec![
+        ("inline", data("gzip", &packed), true),
+        ("inline", data("x-tar", &tar), true),
+        ("inline", data("octet-stream", &tar), false),
+        ("inline", data("gzip", b"no tar"), false),
+        ("repoclone", json!({ "Repo": "https://h/r" }), true),
+        ("repoclonelfs", json!({ "Repo": "https://h/r" }), true),
+        ("localdirectory", json!({ "SourcePath": "/data" }), true),
+        ("s3", json!({ "Bucket": "b", "Key": "k/" }), true),
+        ("s3", json!({ "Bucket": "b", "Key": "k*" }), true),
+        ("s3", json!({ "Bucket": "b", "Key": "k/l" }), false),
+        ("urldownload", json!({ "URL": "https://h/x" }), false),
+        ("ipfs", json!({ "CID": "c" }), false),
+    ]
+}
+
+#[test]
+fn only_files_share_a_directory_whatever_their_source_is() {
+    let with = |(kind, params): (&str, &Value), target: &str, alias: &str| {
+        let source = json!({ "Type": kind, "Params": params });
+        json!({ "Source": source, "Target": target, "Alias": alias })
+    };
+    for (one_kind, one, one_is_directory) in &sources() {
+        for (kind, other, is_directory) in &sources() {
+            let (one, other) = ((*one_kind, one), (*kind, other));
+            let both = [with(one, "/in/", "a"), with(other, "/in/", "b")];
+            let found = problems_or_none(&task(json!({ "InputSources": both })));
+            let is_refused = *one_is_directory || *is_directory;
+            assert_eq!(found.len(), usize::from(is_refused), "{one:?} {other:?}: {found:?}");
+            // Nesting is refused, and neighbours are not.
+            for (target, below, problems) in [
+                ("/in", "/in/x", 1),
+                ("/in/", "/in/x", 1),
+                ("/in/x", "/in", 1),
+                ("/in/x", "/in/y", 0),
+            ] {
+                let both = [with(one, target, ""), with(other, below, "")];
+                let found = problems_or_none(&task(json!({ "InputSources": both })));
+                assert_eq!(found.len(), problems, "{one:?} {other:?}: {found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn files_that_would_have_one_name_in_a_directory_are_refused() {
+    let url = |url: &str| json!({ "Type": "urldownload", "Params": { "URL": url } });
+    let object = |key: &str| json!({ "Type": "s3", "Params": { "Bucket": "b", "Key": key } });
+    for (one, other, name) in [
+        (url("https://h/a/x.csv?v=1"), url("https://g/b/x.csv#top"), Some("x.csv")),
+        (url("https://h/a/x.csv"), object("data/x.csv"), Some("x.csv")),
+        (url("https://h"), url("https://h/?x=/y"), Some("download")),
+        (url("https://h/x.csv"), url("https://h/y.csv"), None),
+        (object("a/x"), object("b/y"), None),
+    ] {
+        let inputs = [&one, &other].map(|source| json!({ "Source": source, "Target": "/in/" }));
+        let expected: Vec<_> = name
+            .into_iter()
+            .map(|name| {
+                format!(
+                    "Tasks[0].InputSources[1].Target: '/in/' has an input named '{name}' already: \
+                     give one of them another Alias"
+                )
+            })
+            .collect();
+        assert_eq!(problems_or_none(&task(json!({ "InputSources": inputs }))), expected);
+    }
+}
+
+#[test]
+fn a_target_is_compared_even_if_the_source_is_none() {
+    let source = json!({ "Type": "inline", "Params": { "URL": "data:,x" } });
+    let inputs = [
+        json!({ "Source": source, "Target": "/in" }),
+        json!({ "Source": { "Type": "none" }, "Target": "/in/x" }),
+    ];
+    let found = problems(&task(json!({ "InputSources": inputs })));
+    assert!(found.iter().any(|problem| problem.contains("'/in/x' is below '/in'")), "{found:?}");
 }
 
 #[test]

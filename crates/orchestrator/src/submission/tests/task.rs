@@ -229,8 +229,13 @@ fn two_inputs_cannot_have_one_target() {
         input["Alias"] = json!(alias);
         input
     };
-    let both = json!({ "InputSources": [named("a"), named("a")] });
-    assert_eq!(problems(&task(both)), [refusal("/in/")]);
+    for (alias, name) in [("a", "a"), ("", "inline")] {
+        let both = json!({ "InputSources": [named(alias), named(alias)] });
+        let path = "Tasks[0].InputSources[1].Target";
+        let reason = format!("'/in/' has an input named '{name}' already");
+        let hint = "give one of them another Alias";
+        assert_eq!(problems(&task(both)), [format!("{path}: {reason}: {hint}")]);
+    }
     let three = json!({ "InputSources": [named("a"), named("b"), named("")] });
     accept_job(&task(three));
     let root = json!({ "InputSources": [input("/")] });
