@@ -35,6 +35,10 @@ const MAX_RESULT_PATHS: usize = 64;
 /// Names that the published archive uses itself.
 const ARCHIVE_NAMES: [&str; 3] = ["stdout", "stderr", "exitCode"];
 
+/// The warning about result paths of a task without a publisher.
+const RESULTS_ARE_LOST: &str = "Tasks[0].ResultPaths are published nowhere, because the task has no \
+    Publisher; set it to local, s3 or ipfs";
+
 /// A hundred years: larger values overflow timestamps.
 const MAX_TIMEOUT_SECONDS: i64 = 100 * 365 * 86_400;
 
@@ -64,6 +68,12 @@ pub(super) fn check(task: TaskSubmission, findings: &mut Findings) -> Option<Tas
     let meta = task.meta.unwrap_or_default();
     findings.check_map(of_task!("Meta"), &meta, MapKind::Meta);
     let result_paths = result_paths(task.result_paths.unwrap_or_default(), engine_type, findings);
+    if let Some(publisher) = &publisher
+        && publisher.publisher_type == PublisherType::None
+        && !result_paths.is_empty()
+    {
+        findings.warn(RESULTS_ARE_LOST);
+    }
     let resources = resources::check(task.resources, task.resources_config, findings);
     let network = network(task.network.unwrap_or_default(), findings);
     let timeouts = timeouts(task.timeouts.unwrap_or_default(), findings);

@@ -245,6 +245,23 @@ fn two_inputs_cannot_have_one_target() {
     );
 }
 
+#[test]
+fn results_that_are_published_nowhere_are_warned_of() {
+    let with = |publisher: &str| {
+        let results = json!([{ "Name": "out", "Path": "/out" }]);
+        task(json!({ "ResultPaths": results, "Publisher": { "Type": publisher } }))
+    };
+    let warnings = accept_job(&with("")).warnings;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("Tasks[0].ResultPaths are published nowhere"), "{warnings:?}");
+    for publisher in ["local", "ipfs", "noop"] {
+        assert_eq!(accept_job(&with(publisher)).warnings, Vec::<String>::new());
+    }
+    let other = task(json!({ "Publisher": { "Type": "none of them" } }));
+    assert_eq!(problems(&other).len(), 1);
+    assert_eq!(accept_job(&task(json!({}))).warnings, Vec::<String>::new());
+}
+
 /// Results under one key would replace each other.
 #[test]
 fn executions_do_not_share_a_key() {
