@@ -22,7 +22,7 @@ const COMMANDS: [(&str, &str); 10] = [
 const ARGUMENTS: [(&[&str], &str); 4] = [
     (
         &["-it", "-ti", "-t", "--tty", "--interactive"],
-        "tasks have neither a terminal nor standard input: leave it out; --follow shows the output \
+        "tasks have neither a terminal nor standard input: leave it out; a terminal shows the output \
          while the task runs",
     ),
     (

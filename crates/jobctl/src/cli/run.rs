@@ -37,7 +37,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
 
-    /// Show the task's output while it runs, not only at the end
+    /// Show the task's output while it runs, which a terminal does without it
     #[arg(short, long, conflicts_with = "dry_run")]
     pub(crate) follow: bool,
     /// Print the job's ID and exit without waiting

@@ -61,19 +61,20 @@ async fn wait_and_show(
     let progress = Progress::new(args.quiet);
     let mut spinner = progress.spinner();
     let reader = async {
-        if args.follow {
+        if follows {
+    // A person watches; a program gets the whole output of each execution, in order.
+    let follows = args.follow || session.out.is_terminal();
             let shown = logs::follow(client, id, session.out, &mut spinner).await;
             if let Err(error) = shown {
                 note(&format!("jobctl: cannot follow the output: {error:#}"));
             }
         }
+                note(&format!("'jobctl logs {id}' shows it"));
     };
     match wait_interruptible(client, id, args.wait_timeout, progress, interrupts, reader).await? {
         Waited::Reached(job) => {
             let executions = waiting::executions(client, &id.to_string()).await?;
-            if !args.follow
-                && let Err(error) = logs::all(client, &job, session.out).await
-            {
+            if !follows && let Err(error) = logs::all(client, &job, session.out).await {
                 note(&format!("jobctl: cannot get all of the output: {error:#}"));
                 show_output(session, &executions)?;
             }

@@ -173,6 +173,31 @@ async fn a_task_colours_the_terminal_and_controls_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_run_follows_the_output_on_a_terminal_and_returns_the_exit_code_of_the_task() {
+    let service = Service::start().await;
+    let _node = FakeNode::start(&service, 1).await;
+    let mut command = service.command(&["run", "--quiet", "forever"]);
+    let mut terminal = Terminal::of_all(&mut command);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    // The task is still running.
+    terminal.until("tick").await;
+    let job = service.only_job().await;
+    service.until(&job.id.to_string(), JobStateType::Running).await;
+    service.client.stop_job(job.id, "enough").await.unwrap();
+    let status = tokio::time::timeout(crate::service::TIMEOUT, child.wait()).await;
+    assert_eq!(status.expect("it ends").unwrap().code(), Some(123));
+
+    // What was followed is not shown again at the end.
+    assert_eq!(screen(&service, &["run", "-q", "ok"]).await, ("hello\n".to_owned(), Some(0)));
+    let (shown, code) = screen(&service, &["run", "-q", "exit-4"]).await;
+    assert!(shown.starts_with("it did not work\njobctl: "), "{shown}");
+    assert_eq!((shown.matches("it did not work").count(), code), (1, Some(4)));
+    let (shown, code) = screen(&service, &["run", "-d", "ok"]).await;
+    assert!(shown.starts_with("j-") && code == Some(0), "{shown}");
+}
+
+#[tokio::test]
 async fn top_leaves_the_terminal_as_it_was() {
     let service = Service::start().await;
     let _node = FakeNode::start(&service, 1).await;
@@ -206,7 +231,7 @@ async fn habits_of_docker_get_an_answer() {
     for (arguments, text) in [
         (&["ps"][..], "'jobctl list' shows jobs"),
         (&["exec", "x", "sh"], "nothing can be run inside a task"),
-        (&["run", "-it", "ok"], "--follow shows the output"),
+        (&["run", "-it", "ok"], "a terminal shows the output"),
         (&["run", "--rm", "ok"], "the node removes the container"),
         (&["run", "-v", "/data:/data", "ok"], "--result NAME:/PATH"),
         (&["run", "-d", "-e", "NOT_SET", "ok"], "NOT_SET is not set here"),
