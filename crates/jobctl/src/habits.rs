@@ -15,7 +15,10 @@ const COMMANDS: [(&str, &str); 10] = [
     ("stats", "'jobctl top' shows what executions use"),
     ("pull", "nodes pull the images of jobs themselves: 'jobctl run IMAGE'"),
     ("images", "nodes keep the images of jobs themselves"),
-    ("cp", "'jobctl get JOB' downloads results; 'jobctl run -i @FILE:/PATH' sends a file along"),
+    (
+        "cp",
+        "'jobctl get JOB' downloads results; 'jobctl run -i @PATH' sends a file or directory along",
+    ),
 ];
 
 /// Arguments of `docker run`, and what does the same here.

@@ -2,6 +2,7 @@
 
 mod file;
 mod publisher;
+mod pack;
 mod shorthand;
 mod source;
 
@@ -9,4 +10,5 @@ pub(crate) use file::read;
 pub(crate) use shorthand::shorthand;
 
 /// Prefix of the `Meta` keys that the service sets, and about which it warns in submissions.
+pub(crate) use source::check_size;
 pub(crate) const SERVICE_META: &str = "service.org/";

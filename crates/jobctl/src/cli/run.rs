@@ -15,10 +15,15 @@ use super::shared::{NamespaceArgs, OutputArgs};
   ipfs://CID                 content of IPFS
   file:///DIRECTORY          a directory on the node, if its agent allows it
   data:TEXT                  a data URL (RFC 2397)
-  @FILE                      a local file, sent with the job
+  @PATH                      a local file or directory, sent with the job (at most 7 MB)
+
+A path that ends with / is a directory, in which a file keeps its name; a directory is at its path.
+
+On a terminal, the output is shown while the task runs; elsewhere at the end, or with --follow.
 
 Examples:
-  jobctl run --cpu 1 --memory 1gb -i s3://bucket/key:/inputs IMAGE -- wc -l /inputs/key
+  jobctl run -i @config.yaml -i https://example.com/data.csv IMAGE -- wc -l /inputs/data.csv
+  jobctl run --cpu 1 --memory 1gb -i @project:/src --workdir /src IMAGE -- make
   jobctl run --detach --count 10 --publisher s3://bucket/{jobID}/{executionID}.tar.gz IMAGE
   jobctl run --engine wasm @program.wasm -- argument")]
 pub(crate) struct RunArgs {
@@ -108,7 +113,7 @@ pub(crate) struct TaskArgs {
     /// Number of GPUs
     #[arg(long)]
     pub(crate) gpu: Option<String>,
-    /// Input, and its absolute path inside the task [/inputs]; may be repeated
+    /// Input, and its absolute path inside the task [/inputs/]; may be repeated
     #[arg(short, long = "input", value_name = "SOURCE[:/PATH]")]
     pub(crate) inputs: Vec<String>,
     /// Directory or file of the task to publish under a name; may be repeated

@@ -16,7 +16,7 @@ use crate::exit::{Exit, UsageError};
 use crate::logs;
 use crate::output::{Format, Progress, note};
 use crate::session::Session;
-use crate::submission::shorthand;
+use crate::submission::{check_size, shorthand};
 use crate::waiting::{self, Interrupts, Waited, job_exit, wait_interruptible};
 
 pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
@@ -27,8 +27,10 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
             .into());
     }
     let namespace = args.job.namespace.namespace.clone().or_else(|| session.namespace.clone());
-    let job = CreateJobRequest { job: Some(shorthand(args, namespace)?) };
-    let body = Bytes::from(serde_json::to_vec(&job).context("write JSON")?);
+    let job = shorthand(args, namespace)?;
+    let request = CreateJobRequest { job: Some(job.clone()) };
+    let body = Bytes::from(serde_json::to_vec(&request).context("write JSON")?);
+    check_size(&body, &job, &args.task.inputs)?;
     if args.dry_run {
         return validate::show(session, body, format).await;
     }
@@ -60,16 +62,16 @@ async fn wait_and_show(
     let id = response.job_id;
     let progress = Progress::new(args.quiet);
     let mut spinner = progress.spinner();
-    let reader = async {
-        if follows {
     // A person watches; a program gets the whole output of each execution, in order.
     let follows = args.follow || session.out.is_terminal();
+    let reader = async {
+        if follows {
             let shown = logs::follow(client, id, session.out, &mut spinner).await;
             if let Err(error) = shown {
                 note(&format!("jobctl: cannot follow the output: {error:#}"));
+                note(&format!("'jobctl logs {id}' shows it"));
             }
         }
-                note(&format!("'jobctl logs {id}' shows it"));
     };
     match wait_interruptible(client, id, args.wait_timeout, progress, interrupts, reader).await? {
         Waited::Reached(job) => {

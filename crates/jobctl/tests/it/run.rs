@@ -147,6 +147,35 @@ async fn a_timed_out_run_leaves_the_job_running() {
 }
 
 #[tokio::test]
+async fn local_files_and_directories_are_sent_with_the_job() {
+    let service = Service::start().await;
+    service.write("config.yaml", "a: 1");
+    std::fs::create_dir_all(service.folder().join("project/src")).unwrap();
+    service.write("project/src/main.c", "int main;");
+    std::os::unix::fs::symlink("/etc", service.folder().join("project/etc")).unwrap();
+    let inputs = ["-i", "@config.yaml", "-i", "@project:/src"];
+    let ran = service.run(&[&["run", "--detach"], &inputs[..], &["ok"]].concat()).await;
+    assert_eq!(ran.code, Some(0), "{ran}");
+    assert_eq!(ran.stderr, "left out of project: etc (a link that leads out, to /etc)\n");
+    let job = service.only_job().await;
+    let placed: Vec<_> = job.spec.tasks[0]
+        .input_sources
+        .iter()
+        .map(|input| (input.target.as_str(), input.alias.as_str()))
+        .collect();
+    assert_eq!(placed, [("/inputs/", "config.yaml"), ("/src", "")]);
+
+    // Both would be at /inputs.
+    let ran = service.run(&["run", "-d", "-i", "@config.yaml", "-i", "@project", "ok"]).await;
+    assert_eq!(ran.code, Some(122), "{ran}");
+    assert!(ran.stderr.contains("a directory shares its target with no other input"), "{ran}");
+
+    let file = std::fs::File::create(service.folder().join("large")).unwrap();
+    file.set_len(8_000_000).unwrap();
+    assert_snapshot!(service.run(&["run", "-d", "-i", "@large", "ok"]).await.normal());
+}
+
+#[tokio::test]
 async fn an_argument_without_effect_is_refused() {
     let service = Service::start().await;
     assert_snapshot!(service.run(&["run", "-o", "json", "ok"]).await.normal());
