@@ -13,6 +13,7 @@ mod duration;
 mod events;
 mod get;
 mod jobs;
+mod init;
 mod keys;
 mod logs;
 mod node_tokens;
@@ -41,6 +42,7 @@ pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
 pub(crate) use jobs::{
     DescribeArgs, ExecutionOrder, ExecutionsArgs, ExplainArgs, HistoryArgs, ListArgs, StopArgs,
+pub(crate) use init::{InitArgs, JobCommand, JobType};
 };
 pub(crate) use keys::{KeyCommand, KeyRotateArgs, RotatedKey};
 pub(crate) use logs::{LogsArgs, Stream as LogStream};
@@ -88,6 +90,11 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Submit a job from a file in JSON or YAML
     Submit(SubmitArgs),
+    /// Write an example of a job file
+    Init(InitArgs),
+    /// Write an example of a job file
+    #[command(subcommand, hide = true)]
+    Job(JobCommand),
     /// Show how a job would be stored, where it would run, and why not elsewhere
     Validate(ValidateArgs),
     /// List jobs, newest first

@@ -8,6 +8,7 @@ mod credentials;
 mod events;
 mod explain;
 mod get;
+mod init;
 mod jobs;
 mod keys;
 mod logs;
@@ -56,6 +57,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Man { directory } => shell::man(out, directory.as_deref()),
         Command::Version(args) if args.client => version::client_only(out, args.output.format),
         Command::Version(args) => version::both(&Session::open(out, &global)?, args.output).await,
+        Command::Init(args) | Command::Job(JobCommand::Init(args)) => init::init(out, &args),
         Command::Run(args) => run::run(&Session::open(out, &global)?, &args).await,
         Command::Submit(args) => submit::submit(&Session::open(out, &global)?, &args).await,
         Command::Validate(args) => validate::validate(&Session::open(out, &global)?, &args).await,

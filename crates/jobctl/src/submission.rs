@@ -1,14 +1,16 @@
-//! Bodies of submissions: from files, and from the arguments of `run`.
+//! Bodies of submissions: from files, from the arguments of `run`, and the example of `init`.
 
+mod example;
 mod file;
-mod publisher;
 mod pack;
+mod publisher;
 mod shorthand;
 mod source;
 
+pub(crate) use example::example;
 pub(crate) use file::read;
 pub(crate) use shorthand::shorthand;
+pub(crate) use source::check_size;
 
 /// Prefix of the `Meta` keys that the service sets, and about which it warns in submissions.
-pub(crate) use source::check_size;
 pub(crate) const SERVICE_META: &str = "service.org/";

@@ -12,6 +12,7 @@ mod events;
 mod explain;
 mod get;
 mod in_terminal;
+mod init;
 mod list;
 mod logs;
 mod names;

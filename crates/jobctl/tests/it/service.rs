@@ -64,6 +64,10 @@ impl Service {
         std::fs::write(self.folder().join(name), text).expect("write a file");
     }
 
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder().join(name)).expect("read a file")
+    }
+
     /// The program with these arguments and an otherwise empty environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program(self.folder(), arguments);
