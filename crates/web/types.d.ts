@@ -131,6 +131,37 @@ export interface NodeRecord {
   RefusedAgent?: { Machine: string; Since: string };
   ReservedSince: string;
   LastHeartbeat: string;
+  IdleSince?: string;
+}
+
+export interface Constraint {
+  Key: string;
+  Operator: string;
+  Values: string[];
+}
+
+/** What waits for room: executions that need the same. */
+export interface DemandClass {
+  Namespace: string;
+  Engine: string;
+  Publisher: string;
+  StorageSources: string[];
+  Constraints: Constraint[];
+  Resources: { CPU?: number; Memory?: number; Disk: number; GPU: number };
+  Priority: number;
+  Jobs: number;
+  Slots: number;
+  SlotsIsMore: boolean;
+  Since: string;
+  Message: string;
+  CapableNodes: number;
+  OpenNodes: number;
+}
+
+export interface Demand {
+  Time: string;
+  Classes: DemandClass[];
+  More: boolean;
 }
 
 export interface NodeVerdict {

@@ -104,6 +104,10 @@ pub struct Node {
     pub reserved_since: String,
     /// RFC 3339, UTC; empty before the first heartbeat.
     pub last_heartbeat: String,
+    /// Since when it has had no execution, not counting those of daemon jobs, RFC 3339, UTC; missing
+    /// while it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub idle_since: String,
 }
 
 /// An agent on a copy of a node's data directory.

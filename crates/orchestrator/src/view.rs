@@ -152,6 +152,7 @@ fn differ_by_heartbeat(before: &Node, now: &Node) -> bool {
         refused_agent,
         reserved_since,
         last_heartbeat: _,
+        idle_since,
     } = now;
     before.compute_node_info == *compute_node_info
         && before.health == *health
@@ -160,6 +161,7 @@ fn differ_by_heartbeat(before: &Node, now: &Node) -> bool {
         && before.membership == *membership
         && before.refused_agent == *refused_agent
         && before.reserved_since == *reserved_since
+        && before.idle_since == *idle_since
         && before.labels == *labels
         && before.peer_info == *peer_info
         && before.name == *name

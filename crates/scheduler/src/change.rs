@@ -180,6 +180,9 @@ pub struct NodeRow {
     pub grant: Grant,
     /// When it first joined since it was last forgotten.
     pub joined_at: Moment,
+    /// Since when it has had no execution of a job that is no daemon, for display; `None` if it has
+    /// one, or if it is unknown.
+    pub idle_since: Option<Timestamp>,
     /// An operator forgot it: it is removed once nothing is left on it.
     pub is_forgotten: bool,
     pub health: Health,

@@ -12,13 +12,14 @@ use api_types::node::Connection;
 use api_types::quantity::Resources;
 
 use crate::health::Health;
+use crate::occupancy::occupies;
 use crate::rank::Waiter;
 use crate::rules::patience;
 use crate::scheduler::Scheduler;
 use crate::settle::leftover::Starving;
 use crate::settle::reservation;
 use crate::state::node::LiveNode;
-use crate::state::{State, history};
+use crate::state::{State, history, idle};
 use crate::timer::Timer;
 
 /// Panics with a description when the state contradicts itself.
@@ -56,6 +57,7 @@ fn check_nodes(scheduler: &Scheduler) {
         let mut used = Resources::ZERO;
         let mut unending = Resources::ZERO;
         let mut running = 0;
+        let mut occupants = 0;
         for execution in node.executions() {
             let row = scheduler
                 .state
@@ -65,7 +67,9 @@ fn check_nodes(scheduler: &Scheduler) {
             assert_eq!(row.node, *id, "execution {execution} is held by another node");
             assert!(!row.compute.is_terminal(), "execution {execution} is over and still held");
             used = used.plus(&row.held());
-            if !scheduler.state.jobs[&row.job].plan.job_type.is_finite() {
+            let job_type = scheduler.state.jobs[&row.job].plan.job_type;
+            occupants += u64::from(occupies(job_type));
+            if !job_type.is_finite() {
                 unending = unending.plus(&row.held());
             }
             running += u64::from(row.compute == ComputeState::BidAccepted);
@@ -85,6 +89,7 @@ fn check_nodes(scheduler: &Scheduler) {
             "node {id} is silent without a beginning, or connected and silent"
         );
         history::check(node);
+        idle::check(node, occupants);
         assert!(!node.is_edited(), "what changed of node {id} is not stored");
         check_health(&scheduler.state, node);
         assert!(

@@ -33,6 +33,7 @@ pub mod mint;
 pub mod node_event;
 pub mod node_name;
 mod notice;
+mod occupancy;
 pub mod plan;
 mod queue;
 mod rank;

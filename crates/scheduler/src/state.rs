@@ -8,6 +8,7 @@ pub(crate) mod executions;
 pub(crate) mod extras;
 pub(crate) mod fit;
 pub(crate) mod history;
+pub(crate) mod idle;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod namespaces;

@@ -1,9 +1,10 @@
-//! What is inspected after each commit: no node is blamed that nothing has befallen, and no slot is
-//! placed twice at the same time.
+//! What is inspected after each commit: no node is blamed that nothing has befallen, no slot is
+//! placed twice at the same time, and no node is idle that has work.
 
 use std::collections::BTreeMap;
 
 use api_types::execution::ComputeState;
+use api_types::job::JobType;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use control_plane::store::memory::MemoryStore;
 use scheduler::change::{EventRow, EventSubject};
@@ -58,6 +59,7 @@ impl Inspection {
         if new == ComputeState::New {
             let other = self.placed.insert(slot, id);
             assert!(other.is_none(), "slot {slot:?} is placed while {other:?} has it");
+            ends_idleness(store, id, node);
         }
         if new == ComputeState::AskForBid {
             self.offered.entry(id).or_insert(now);
@@ -74,6 +76,15 @@ impl Inspection {
         }
         true
     }
+}
+
+/// The commit that gives a node work also says that the node is idle no longer.
+fn ends_idleness(store: &MemoryStore, id: ExecutionId, node: NodeId) {
+    let row = &store.executions[&id];
+    let is_daemon = store.new_jobs.get(&row.job).is_none_or(|job| job.job_type == JobType::Daemon);
+    let is_idle = store.nodes.get(&node).is_some_and(|node| node.idle_since.is_some());
+    let is_over = row.compute.is_terminal();
+    assert!(is_daemon || is_over || !is_idle, "{node} is stored as idle, and has execution {id}");
 }
 
 /// An agent that was away for its own reasons is blamed; no other is.

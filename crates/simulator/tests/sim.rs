@@ -210,6 +210,11 @@ fn a_node_that_backs_off_because_of_one_namespace_is_detected() {
     assert!(is_detected(Sabotage::BelieveOneNamespace));
 }
 
+#[test]
+fn a_node_that_is_idle_although_it_has_work_is_detected() {
+    assert!(is_detected(Sabotage::KeepIdleness));
+}
+
 fn is_detected(sabotage: Sabotage) -> bool {
     (0..SABOTAGED_SEEDS).any(|seed| simulator::run_with(seed, Some(sabotage)).is_err())
 }

@@ -29,7 +29,7 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("HeartbeatAnswer", &["Probe"]),
     ("HistoryEvent", &["NodeState", "JobName", "Index", "NodeName"]),
     ("LogLine", &["Index", "Partial", "Offset"]),
-    ("Node", &["RefusedAgent"]),
+    ("Node", &["IdleSince", "RefusedAgent"]),
     ("NetworkSpec", &["Domains"]),
     ("NodeToken", &["NodeID", "MaxCapacity"]),
     (

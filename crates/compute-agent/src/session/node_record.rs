@@ -107,6 +107,7 @@ impl NodeRecord {
                 Timestamp::ZERO => String::new(),
                 moment => moment.rfc3339(),
             },
+            idle_since: String::new(),
         }
     }
 

@@ -159,6 +159,13 @@ fn reserved(node: &Node) -> String {
     }
 }
 
+fn idle(node: &Node, now: Timestamp) -> String {
+    match node.idle_since.as_str() {
+        "" => String::new(),
+        since => format!("since {} ({} ago)", local_text(since), age_of_text(now, since)),
+    }
+}
+
 fn second_agent(node: &Node) -> String {
     let Some(RefusedAgent { machine, since }) = &node.refused_agent else { return String::new() };
     let since = local_text(since);
@@ -179,6 +186,7 @@ pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
         .add("Eligibility", node.eligibility.as_str())
         .add("Health", health(&node.health))
         .add("Reserved", reserved(node))
+        .add_some("Idle", idle(node, now))
         .add_some("Second agent", second_agent(node))
         .add("Seen", format!("{} ago", age_of_text(now, &node.last_heartbeat)))
         .add("Version", &node.service_version.git_version)

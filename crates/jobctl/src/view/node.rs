@@ -39,7 +39,7 @@ impl Listed for Node {
         }
         columns.extend(["STATUS", "ENGINES", "RUNNING", "CPU-USED", "MEMORY-USED"]);
         if layout.wide {
-            columns.extend(["DISK-USED", "GPU-USED"]);
+            columns.extend(["DISK-USED", "GPU-USED", "IDLE"]);
         }
         columns.push("SEEN");
         if layout.wide {
@@ -79,6 +79,10 @@ impl Listed for Node {
         if layout.wide {
             cells.push(used(|of| of.disk_bytes, |bytes| Bytes(bytes).to_string()));
             cells.push(used(|of| of.gpus, |gpus| gpus.to_string()));
+            cells.push(Cell::age(match self.idle_since.as_str() {
+                "" => "-".to_owned(),
+                since => age_of_text(layout.now, since),
+            }));
         }
         cells.push(Cell::age(age_of_text(layout.now, &self.last_heartbeat)));
         if layout.wide {

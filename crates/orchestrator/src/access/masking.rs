@@ -116,5 +116,6 @@ pub(crate) fn node(node: Node) -> Node {
         refused_agent: node.refused_agent,
         reserved_since: node.reserved_since,
         last_heartbeat: node.last_heartbeat,
+        idle_since: node.idle_since,
     }
 }

@@ -55,6 +55,7 @@ async fn a_node_is_described_as_it_joined() {
         "Health": { "State": "HEALTHY", "Reason": "", "Since": "", "NextTry": "" },
         "ReservedSince": "",
         "LastHeartbeat": "T",
+        "IdleSince": "T",
     } });
     assert_eq!(redacted(&answer.body), expected);
 }

@@ -11,7 +11,7 @@ use crate::change::Grant;
 use crate::notice::SilentNode;
 use crate::rules::{health, mass_silence, offer, patience, second_agent, silence};
 use crate::silence::{HeartbeatArrival, NodeLease};
-use crate::state::State;
+use crate::state::{State, idle};
 use crate::time::Moment;
 use crate::timer::Timer;
 use crate::turn::Turn;
@@ -61,6 +61,11 @@ pub(crate) fn beat(state: &mut State, turn: &mut Turn<'_>, heard: &HeartbeatArri
         state.node_changed(turn, id);
     } else if grant != before {
         state.store_node(turn, id);
+    }
+    if let Some(node) = state.nodes.get_mut(&id)
+        && idle::heard(node, turn)
+    {
+        state.touched.insert(id);
     }
     if let Some(outcome) = &heard.probed {
         health::probe_answered(state, turn, id, outcome);

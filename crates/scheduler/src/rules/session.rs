@@ -45,6 +45,7 @@ pub(crate) fn join(
             silent_since: None,
             grant: Grant::default(),
             joined_at: turn.now,
+            idle_since: Some(turn.wall),
             is_forgotten: false,
             health: Health::default(),
             history: History::default(),

@@ -10,7 +10,7 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::change::{Effect, EventRow, EventSubject, ExecutionRow, Fact, WorkOrder};
 use crate::state::job::Slot;
-use crate::state::{State, execution};
+use crate::state::{State, execution, idle};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -77,6 +77,7 @@ pub(crate) fn occupy(
     job.executions.insert(id);
     node.executions.insert(id);
     node.take(&resources, job.plan.job_type.is_finite());
+    idle::occupied(node, turn, job.plan.job_type);
     node.reload(&mut state.queue);
     state.touched.insert(node_id);
     if let Some(previous) = row.previous {
@@ -203,6 +204,9 @@ pub(crate) fn release(
         node.executions.remove(&id);
         node.give_back(&row.held(), job_type.is_none_or(JobType::is_finite));
         node.running -= u64::from(was_running);
+        if let Some(job_type) = job_type {
+            idle::vacated(node, turn, job_type);
+        }
         node.reload(&mut state.queue);
         state.touched.insert(row.node);
     }
@@ -262,6 +266,7 @@ pub(crate) fn restore(state: &mut State, row: ExecutionRow, now: Moment) -> Resu
     node.executions.insert(row.id);
     node.take(&row.held(), job.plan.job_type.is_finite());
     node.running += u64::from(row.compute == ComputeState::BidAccepted);
+    idle::restored(node, job.plan.job_type);
     if row.compute <= ComputeState::AskForBid {
         await_answer(state, row.id, now);
     }

@@ -14,6 +14,7 @@ use crate::agents::Agents;
 use crate::change::NodeRow;
 use crate::health::Health;
 use crate::health::failures::Failures;
+use crate::occupancy::Occupancy;
 use crate::queue::Queue;
 use crate::queue::nodes::{Load, NodeBit};
 use crate::rank::Rank;
@@ -65,6 +66,7 @@ pub(crate) struct LiveNode {
     pub(super) is_edited: bool,
     /// The processes that have its identity.
     pub(crate) agents: Agents,
+    pub(super) occupancy: Occupancy,
 }
 
 // === impl LiveNode ===
@@ -75,6 +77,8 @@ impl LiveNode {
         // Until a heartbeat says otherwise.
         let is_stalled = row.history.standing.health == NodeStateType::Stalled;
         let stalled_since = is_stalled.then_some(row.history.last_event_time);
+        let is_idle_stored = row.idle_since.is_some();
+        let occupancy = Occupancy { is_idle_stored, ..Occupancy::default() };
         let mut node = Self {
             row,
             capacity: Resources::ZERO,
@@ -99,6 +103,7 @@ impl LiveNode {
             is_compared: false,
             is_edited: false,
             agents: Agents::default(),
+            occupancy,
         };
         node.agents.joined(node.row.record.process.as_ref(), Moment::ZERO, Duration::ZERO);
         node.read_record();

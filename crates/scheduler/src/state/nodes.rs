@@ -18,7 +18,7 @@ use crate::rank::Waiter;
 use crate::reservation::{Forecast, Reservation};
 use crate::state::history::Transition;
 use crate::state::node::LiveNode;
-use crate::state::{State, history};
+use crate::state::{State, history, idle};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -41,6 +41,7 @@ impl State {
         self.follow_node(id);
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.is_edited = false;
+        idle::stored(node);
         self.touched.insert(id);
         self.fleet_changes += 1;
         turn.out.changes.nodes.insert(id, Some(node.row.clone()));
@@ -151,6 +152,7 @@ impl State {
     pub(crate) fn note_to_forget(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.row.is_forgotten = true;
+        idle::stored(node);
         turn.out.changes.nodes.insert(id, Some(node.row.clone()));
     }
 

@@ -48,6 +48,7 @@ impl LiveNode {
                 .reservation()
                 .map_or_else(String::new, |reservation| reservation.since.rfc3339()),
             last_heartbeat,
+            idle_since: self.row().idle_since.map_or_else(String::new, Timestamp::rfc3339),
         }
     }
 

@@ -9,6 +9,7 @@ mod damage;
 mod definite;
 mod health;
 mod jobs;
+mod idle;
 mod leftovers;
 mod mass_silence;
 mod missing;

@@ -70,6 +70,7 @@ impl Disk {
             }
             Ok(Admission::New) | Err(_) => {}
         }
+        let idle = self.idle();
         let outcome = commit.write_to(&mut self.store)?;
         self.note_joined();
         self.note_specs(commit);
@@ -79,6 +80,13 @@ impl Disk {
         if self.sabotage == Some(Sabotage::ForgetLease) {
             self.store.nodes.values_mut().for_each(|row| row.grant = Grant::default());
         }
+        if self.sabotage == Some(Sabotage::KeepIdleness) {
+            for (node, since) in idle {
+                if let Some(row) = self.store.nodes.get_mut(&node) {
+                    row.idle_since.get_or_insert(since);
+                }
+            }
+        }
         if self.sabotage == Some(Sabotage::ForgetJoining) {
             self.store.nodes.values_mut().for_each(|row| row.joined_at = Moment::ZERO);
         }
@@ -87,6 +95,12 @@ impl Disk {
             self.written = now;
         }
         Ok(outcome)
+    }
+
+    /// The nodes that are stored as idle.
+    fn idle(&self) -> Vec<(NodeId, Timestamp)> {
+        let nodes = self.store.nodes.values();
+        nodes.filter_map(|row| Some((row.id, row.idle_since?))).collect()
     }
 
     fn note_specs(&mut self, commit: &NumberedCommit) {

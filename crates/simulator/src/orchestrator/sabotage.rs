@@ -38,6 +38,7 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::FillInPatience
             | Sabotage::ForgetAcceptance
             | Sabotage::ForgetLease
+            | Sabotage::KeepIdleness
             | Sabotage::BlameTasks
             | Sabotage::BlameImages
             | Sabotage::BlameRoom

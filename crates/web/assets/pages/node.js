@@ -224,6 +224,7 @@ function record(node) {
     "dl",
     { class: "pairs padded" },
     pair("Heartbeat", h("span", { data: { beat: "" } }, timeAgo(node.LastHeartbeat))),
+    pair("Idle", node.IdleSince ? h("span", null, "since ", timeAgo(node.IdleSince)) : ""),
     pair("Engines", info.ExecutionEngines.join(", ")),
     pair("Inputs", info.StorageSources.join(", ")),
     pair("Publishers", info.Publishers.join(", ")),

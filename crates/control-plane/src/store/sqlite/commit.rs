@@ -200,8 +200,9 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
             "INSERT OR REPLACE INTO node
                 (id, session, membership, connection, eligibility, message, drain_deadline,
                  last_heartbeat, silent_since, record, health, history, lease, told_lease,
-                 joined_at, forgotten)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                 joined_at, forgotten, idle_since)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                 ?17)",
         )?
         .execute(params![
             row.id.bytes(),
@@ -220,6 +221,7 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
             row.grant.kept.as_secs().cast_signed(),
             moment_value(row.joined_at),
             row.is_forgotten,
+            row.idle_since.map(|since| since.0),
         ])?;
     Ok(())
 }

@@ -120,7 +120,7 @@ fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT id, session, membership, connection, eligibility, message, drain_deadline,
             last_heartbeat, silent_since, record, health, history, lease, told_lease,
-            joined_at, forgotten
+            joined_at, forgotten, idle_since
          FROM node ORDER BY id",
     )?;
     row::all(&mut statement, [], |row| {
@@ -139,6 +139,7 @@ fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
             grant: Grant { lease: seconds(row, 12)?, kept: seconds(row, 13)? },
             joined_at: row::moment(row, 14)?,
             is_forgotten: row.get(15)?,
+            idle_since: row::time_option(row, 16)?,
             history: node_history::from_text(row.get(11)?)?,
             record: Arc::new(serde_json::from_str(&record).map_err(bad_record)?),
         })

@@ -31,6 +31,10 @@ ALTER TABLE node ADD COLUMN history TEXT;
 CREATE INDEX event_node ON event (node, job, seq) WHERE job <= 0;
 ";
 
+/// Since when each node is idle; null for one that is not, or of an older release, which replaces
+/// whole rows and so leaves none that is outdated.
+pub(super) const STEP_IDLE: &str = "ALTER TABLE node ADD COLUMN idle_since INTEGER;";
+
 /// [`History`] as it is stored.
 #[derive(Serialize, Deserialize)]
 struct Stored {

@@ -32,7 +32,7 @@ use super::{audit, cluster_load, curves, name, nodes, outputs, prune, records, s
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 22;
+pub(super) const FORMAT: u32 = 23;
 
 /// The oldest format whose releases may open what this one writes.
 pub(super) const OLDEST: u32 = 11;
@@ -67,6 +67,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     curves::STEP,
     cluster_load::STEP,
     prune::STEP,
+    nodes::STEP_IDLE,
 ];
 
 const FORMAT_1: &str = "
@@ -247,8 +248,7 @@ CREATE TRIGGER ended_job_removed AFTER DELETE ON job WHEN old.live = 0 BEGIN
 END;
 ";
 
-/// The count of jobs that are over is kept by those who write: a statement with a trigger copies
-/// every page before it changes it, which was an eighth of what a submission cost.
+/// A statement with a trigger copies every page before, which was an eighth of a submission's cost.
 const FORMAT_3: &str = "
 DROP TRIGGER ended_job_stored;
 DROP TRIGGER job_ended_or_live;

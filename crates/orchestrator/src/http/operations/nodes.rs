@@ -322,6 +322,7 @@ pub(super) fn own(api: &Api) -> Node {
         refused_agent: None,
         reserved_since: String::new(),
         last_heartbeat: clock::now().rfc3339(),
+        idle_since: String::new(),
     }
 }
 

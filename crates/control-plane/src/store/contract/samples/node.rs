@@ -29,6 +29,7 @@ pub(in crate::store::contract) fn node(random: &mut Random) -> NodeRow {
         silent_since: Some(Moment(8)),
         grant: Grant { lease: Duration::from_secs(10), kept: Duration::from_secs(30) },
         joined_at: Moment(6),
+        idle_since: Some(Timestamp(1_700_000_000_000_000_005)),
         is_forgotten: true,
         health: Health::BackingOff {
             until: Moment(9),

@@ -96,6 +96,7 @@ pub(super) fn node() -> Node {
         refused_agent: None,
         reserved_since: String::new(),
         last_heartbeat: MOMENT.rfc3339(),
+        idle_since: MOMENT.rfc3339(),
     }
 }
 
