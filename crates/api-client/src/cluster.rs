@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use api_types::cluster::{Cluster, ClusterLoad};
+use api_types::demand::ClusterDemand;
 use api_types::execution::{DescribeExecution, Execution, ListExecutions};
 use api_types::routes;
 use api_types::search::SearchResults;
@@ -38,6 +39,16 @@ impl Client {
     /// `GET /cluster`.
     pub async fn describe_cluster(&self) -> Result<Cluster, ClientError> {
         self.get(routes::CLUSTER).send().await
+    }
+
+    /// `GET /cluster/demand`: what waits in one namespace, or in all that the caller sees.
+    pub async fn cluster_demand(
+        &self,
+        namespace: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<ClusterDemand, ClientError> {
+        let pairs = Pairs::default().add("namespace", namespace).add("limit", limit);
+        self.get(routes::CLUSTER_DEMAND).query(&pairs.0).send().await
     }
 
     /// `GET /search`: what has this text in a name, an ID or a label.

@@ -32,6 +32,7 @@ pub const USAGE: &str = "/api/v1/orchestrator/usage";
 pub const SEARCH: &str = "/api/v1/orchestrator/search";
 pub const CLUSTER: &str = "/api/v1/orchestrator/cluster";
 pub const CLUSTER_LOAD: &str = "/api/v1/orchestrator/cluster/load";
+pub const CLUSTER_DEMAND: &str = "/api/v1/orchestrator/cluster/demand";
 pub const CHANGES: &str = "/api/v1/orchestrator/changes";
 pub const EVENTS: &str = "/api/v1/orchestrator/events";
 

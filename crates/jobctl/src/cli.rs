@@ -7,13 +7,14 @@
 
 mod access;
 mod audit;
+mod cluster;
 mod context;
 mod credentials;
 mod duration;
 mod events;
 mod get;
-mod jobs;
 mod init;
+mod jobs;
 mod keys;
 mod logs;
 mod node_tokens;
@@ -36,13 +37,14 @@ pub(crate) use access::{
     LoginArgs, NamespaceCommand, NamespacePutArgs, TokenCommand, TokenCreateArgs, TokenRevokeArgs,
 };
 pub(crate) use audit::{AuditCommand, AuditListArgs};
+pub(crate) use cluster::{ClusterArgs, ClusterCommand, DemandArgs};
 pub(crate) use context::{ContextCommand, ContextShowArgs};
 pub(crate) use credentials::{CredentialCommand, CredentialSetArgs};
 pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
+pub(crate) use init::{InitArgs, JobCommand, JobType};
 pub(crate) use jobs::{
     DescribeArgs, ExecutionOrder, ExecutionsArgs, ExplainArgs, HistoryArgs, ListArgs, StopArgs,
-pub(crate) use init::{InitArgs, JobCommand, JobType};
 };
 pub(crate) use keys::{KeyCommand, KeyRotateArgs, RotatedKey};
 pub(crate) use logs::{LogsArgs, Stream as LogStream};
@@ -88,13 +90,13 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run an image or a WebAssembly module as a job, and wait until it ends
     Run(Box<RunArgs>),
-    /// Submit a job from a file in JSON or YAML
-    Submit(SubmitArgs),
     /// Write an example of a job file
     Init(InitArgs),
     /// Write an example of a job file
     #[command(subcommand, hide = true)]
     Job(JobCommand),
+    /// Submit a job from a file in JSON or YAML
+    Submit(SubmitArgs),
     /// Show how a job would be stored, where it would run, and why not elsewhere
     Validate(ValidateArgs),
     /// List jobs, newest first
@@ -122,11 +124,8 @@ pub(crate) enum Command {
     Open(OpenArgs),
     /// Show the running executions that use the most CPU or memory, live
     Top(TopArgs),
-    /// Show how busy the cluster is
-    Cluster {
-        #[command(flatten)]
-        output: OutputArgs,
-    },
+    /// Show how busy the cluster is, or what waits for room
+    Cluster(ClusterArgs),
     /// List, describe and manage nodes
     #[command(subcommand)]
     Node(NodeCommand),

@@ -28,7 +28,7 @@ mod wait;
 
 use anyhow::Result;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, JobCommand};
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::session::Session;
@@ -71,9 +71,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Stop(args) => stop::stop(&Session::open(out, &global)?, &args).await,
         Command::Get(args) => get::get(&Session::open(out, &global)?, &args).await,
         Command::Explain(args) => explain::explain(&Session::open(out, &global)?, &args).await,
-        Command::Cluster { output } => {
-            cluster::describe(&Session::open(out, &global)?, output.format).await
-        }
+        Command::Cluster(args) => cluster::run(&Session::open(out, &global)?, &args).await,
         Command::Open(args) => open::open(&Session::open(out, &global)?, &args).await,
         Command::Top(args) => top::top(&Session::open(out, &global)?, &args).await,
         Command::Node(command) => nodes::run(&Session::open(out, &global)?, &command).await,

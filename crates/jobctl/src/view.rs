@@ -1,6 +1,7 @@
 //! Records for people: columns, words and colours.
 
 mod access;
+mod demand;
 mod describe;
 mod dry_run;
 mod event;

@@ -60,6 +60,7 @@ pub use scheduler::{LONGEST_SLEEP, Scheduler};
 pub use settings::Settings;
 pub use turn::Output;
 pub use views::census::{Census, Waiting};
+pub use views::demand::{ClusterDemand, WaitingClass};
 pub use views::dry_run::Preview;
 pub use views::reasons::Reasons;
 pub use views::standing::{Ahead, Standing, Waits};

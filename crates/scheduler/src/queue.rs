@@ -287,6 +287,11 @@ impl Queue {
         self.waiting.iter().filter_map(|id| Some((*id, self.classes.get(id)?)))
     }
 
+    /// The class without exclusions in which jobs that want the same wait.
+    pub(crate) fn main_of(&self, class: &Class) -> Option<ClassId> {
+        self.class_of.get(&ClassKey { want: class.want(), excluded: Arc::new([]) }).copied()
+    }
+
     pub(crate) fn is_waiting(&self, id: ClassId) -> bool {
         self.waiting.contains(&id)
     }

@@ -16,9 +16,10 @@ use crate::silence::NodeLease;
 use crate::state::node::LiveNode;
 use crate::time::Moment;
 use crate::views::census::{Census, Waiting};
+use crate::views::demand::ClusterDemand;
 use crate::views::dry_run::Preview;
 use crate::views::standing::Standing;
-use crate::views::{census, dry_run, standing};
+use crate::views::{census, demand, dry_run, standing};
 
 // === impl Scheduler: reads ===
 
@@ -68,6 +69,12 @@ impl Scheduler {
     /// Where the job stands; `None` if it is not live.
     pub fn standing(&self, id: JobId) -> Option<Standing> {
         standing::standing(&self.state, id)
+    }
+
+    /// What waits for room, class by class, in the namespaces that the caller sees; at most this many
+    /// classes. Visits every class in which a job waits, and a bounded number of jobs.
+    pub fn demand(&self, limit: usize, sees: impl Fn(&str) -> bool) -> ClusterDemand {
+        demand::demand(&self.state, limit, sees)
     }
 
     /// What placement would do with the job now.

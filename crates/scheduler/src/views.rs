@@ -2,6 +2,7 @@
 
 pub(crate) mod assignments;
 pub(crate) mod census;
+pub(crate) mod demand;
 pub(crate) mod dry_run;
 pub(crate) mod explain;
 pub(crate) mod node;

@@ -23,6 +23,7 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("ArchiveRequest", &["Path", "End", "Tag"]),
     ("Assignment", &["Message", "Work"]),
     ("CreateJob", &["Warnings"]),
+    ("DemandedResources", &["CPU", "Memory"]),
     ("DryRun", &["Warnings"]),
     ("Execution", &["Usage"]),
     ("ExecutionUsage", &["Curve"]),

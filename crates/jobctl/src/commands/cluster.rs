@@ -1,15 +1,33 @@
-//! `jobctl cluster`: how busy the cluster is.
+//! `jobctl cluster`: how busy the cluster is, and what waits for room.
 
 use anyhow::Result;
 use api_types::cluster::Cluster;
 use api_types::quantity::Resources;
 
+use crate::cli::{ClusterArgs, ClusterCommand, DemandArgs};
 use crate::clock;
 use crate::exit::Exit;
-use crate::output::{Fields, Format, age_of_text};
+use crate::output::{Fields, Format, Layout, age_of_text, note};
 use crate::session::Session;
 
-pub(super) async fn describe(session: &Session, format: Format) -> Result<Exit> {
+pub(super) async fn run(session: &Session, args: &ClusterArgs) -> Result<Exit> {
+    match &args.command {
+        None => describe(session, args.output.format).await,
+        Some(ClusterCommand::Demand(args)) => demand(session, args).await,
+    }
+}
+
+async fn demand(session: &Session, args: &DemandArgs) -> Result<Exit> {
+    let (namespace, format) = (args.namespace.as_deref(), args.output.format);
+    let found = session.client.cluster_demand(namespace, Some(args.limit)).await?;
+    session.out.list(format, &Layout::for_format(format), &found.classes)?;
+    if found.more {
+        note("more classes wait; --limit shows up to 1000");
+    }
+    Ok(Exit::Done)
+}
+
+async fn describe(session: &Session, format: Format) -> Result<Exit> {
     let out = session.out;
     let cluster = session.client.describe_cluster().await?;
     match format {

@@ -124,7 +124,7 @@ fn attempts(policy: RetryPolicy) -> String {
     }
 }
 
-fn constraint(constraint: &Constraint) -> String {
+pub(super) fn constraint(constraint: &Constraint) -> String {
     constraint.requirement().map_or_else(|_| constraint.key.clone(), |test| test.to_string())
 }
 

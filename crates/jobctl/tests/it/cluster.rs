@@ -1,5 +1,6 @@
 //! `jobctl cluster` and the live executions.
 
+use api_types::job::JobStateType;
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -36,6 +37,29 @@ async fn a_cluster_is_shown_with_what_is_allocated() {
     assert_snapshot!("on_a_node", service.run(&["executions", "--node", &node]).await.normal());
     let neither = service.run(&["executions"]).await;
     assert!(neither.stderr.contains("required"), "{neither}");
+}
+
+#[tokio::test]
+async fn what_waits_for_room_is_shown_by_what_it_needs() {
+    let service = Service::start().await;
+    assert_snapshot!("no_demand", service.run(&["cluster", "demand"]).await.normal());
+    let _node = FakeNode::idle(&service, 1).await;
+    let needs = ["--cpu", "64", "--memory", "1gb", "--gpu", "1", "--constraint", "zone in (a,b)"];
+    for arguments in [
+        &[&["run", "--detach", "--count", "40"], &needs[..], &["ok"]].concat()[..],
+        &["run", "--detach", "--priority", "10", "--constraint", "zone=c", "ok"],
+    ] {
+        let id = service.run(arguments).await.stdout;
+        service.until(id.trim(), JobStateType::Queued).await;
+    }
+    assert_snapshot!("demand", service.run(&["cluster", "demand"]).await.normal());
+    assert_snapshot!("demand_wide", service.run(&["cluster", "demand", "-o", "wide"]).await.normal());
+    let first = service.run(&["cluster", "demand", "--limit", "1", "-o", "json"]).await;
+    let classes: Value = serde_json::from_str(&first.stdout).expect("JSON");
+    assert_eq!(classes.as_array().map(Vec::len), Some(1));
+    assert_eq!(first.stderr, "more classes wait; --limit shows up to 1000\n");
+    let other = service.run(&["cluster", "demand", "-n", "other"]).await;
+    assert_eq!(other.stderr, "no executions that wait for room\n");
 }
 
 async fn cluster_node(service: &Service) -> String {

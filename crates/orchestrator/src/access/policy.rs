@@ -38,6 +38,7 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::CHANGES, Method::GET, "streamChanges", VIEWER),
     (routes::CLUSTER, Method::GET, "describeCluster", Needs::User),
     (routes::CLUSTER_LOAD, Method::GET, "readClusterLoad", Needs::User),
+    (routes::CLUSTER_DEMAND, Method::GET, "readClusterDemand", VIEWER),
     (routes::SEARCH, Method::GET, "search", VIEWER),
     (routes::NODES, Method::GET, "listNodes", Needs::User),
     (routes::NODE, Method::GET, "describeNode", Needs::User),

@@ -7,6 +7,7 @@ mod changes;
 mod cluster;
 mod credentials;
 mod curves;
+mod demand;
 mod enrolment;
 mod events;
 mod exchange;
@@ -28,6 +29,7 @@ mod sealed;
 mod search;
 mod secrets;
 mod sessions;
+mod survey;
 mod tokens;
 mod usage;
 
@@ -67,6 +69,7 @@ pub(super) fn operations() -> Operations<Arc<Api>> {
         .merge(events::router())
         .merge(changes::router())
         .merge(cluster::router())
+        .merge(demand::router())
         .merge(results::router())
         .merge(logs::router())
         .merge(nodes::router())

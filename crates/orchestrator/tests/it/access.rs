@@ -167,6 +167,7 @@ impl Guarded {
             ("streamChanges", (get.clone(), cluster("changes"), None)),
             ("describeCluster", (get.clone(), cluster("cluster"), None)),
             ("readClusterLoad", (get.clone(), cluster("cluster/load"), None)),
+            ("readClusterDemand", (get.clone(), cluster("cluster/demand"), None)),
             ("search", (get.clone(), cluster("search?text=a"), None)),
             ("listNodes", (get.clone(), cluster("nodes"), None)),
             ("describeNode", (get.clone(), node.clone(), None)),

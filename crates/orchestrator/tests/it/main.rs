@@ -25,6 +25,7 @@ mod create;
 mod credentials;
 mod daemon;
 mod damage;
+mod demand;
 mod errors;
 mod events;
 mod executions;

@@ -24,6 +24,7 @@ const COVERED: &[crate::Coverage] = &[
     crate::changes::COVERS,
     crate::cluster::COVERS,
     crate::create::COVERS,
+    crate::demand::COVERS,
     crate::events::COVERS,
     crate::executions::COVERS,
     crate::explain::COVERS,

@@ -1,7 +1,8 @@
 //! What an operator does on the page of a node; the page asks first, and names the node.
 
 use api_types::node::Eligibility;
-use testbed::harness::{AgentSpec, ClusterSpec};
+use serde_json::json;
+use testbed::harness::{AgentSpec, ClusterSpec, batch};
 
 use super::browser::in_browser;
 
@@ -27,6 +28,30 @@ async fn a_node_is_cordoned_only_after_its_name_was_confirmed() {
         // The message is in the history below.
         browser.wait_for_text("new disk").await;
         browser.assert_no_fault("node").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_nodes_are_shown_with_what_waits_for_room_on_them() {
+    let agent = AgentSpec::new().engines("noop").setting("COMPUTE_AGENT_NAME", "worker-7");
+    let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
+    let id = cluster.agents[0].node_id();
+    in_browser(&cluster, async |browser| {
+        browser.visit("/nodes").await;
+        browser.wait_for_text("worker-7").await;
+        let is_absent = "!document.body.innerText.includes('Waits for room')";
+        browser.wait_for("nothing waits", is_absent).await;
+        let mut job = batch("any", &[]);
+        job["Count"] = json!(3);
+        job["Tasks"][0]["Resources"] = json!({ "CPU": "6400" });
+        cluster.submit(&job).await;
+        browser.wait_for_text("Waits for room").await;
+        browser.wait_for_text("docker, 6,400 CPU").await;
+        browser.assert_no_fault("nodes").await;
+        // The node has been idle since it joined.
+        browser.visit(&format!("/nodes/{id}")).await;
+        browser.wait_for_text("Idle").await;
     })
     .await;
 }

@@ -2,6 +2,7 @@
 
 import { all, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
+import { showDemand } from "../demand.js";
 import { usage } from "../elements/bar.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyButton, copyLines } from "../elements/copy.js";
@@ -38,6 +39,8 @@ export default function nodes(visit) {
   const table = h("table", { "aria-label": "Nodes" }, head(), body);
   const summary = h("p", { class: "facts" });
   const box = h("div", { class: "table-box" }, loading());
+  const demand = h("div");
+  showDemand(demand, visit.signal);
   const again = () => {
     const query = new URLSearchParams();
     if (labels) query.set("labels", labels);
@@ -91,6 +94,7 @@ export default function nodes(visit) {
           () => jobctl(nodeListArguments({ labels, order })),
         ),
       ),
+      demand,
       box,
     ),
   };

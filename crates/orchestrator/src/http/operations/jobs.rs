@@ -4,7 +4,6 @@ mod create;
 mod describe;
 mod explain;
 mod summary;
-mod survey;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use api_types::cluster::{Cluster, ClusterLoad, JobCounts, LiveExecutions, LoadSample, NodeCounts};
+use api_types::constraint::Constraint;
 use api_types::curve::{NodeCurve, UsageCurve};
+use api_types::demand::{ClusterDemand, DemandClass, DemandedResources};
+use api_types::engine::{EngineType, PublisherType};
 use api_types::execution::{ComputeState, ComputeStateRecord, Execution, RunOutput};
 use api_types::explanation::{ExecutionFailure, Explanation, WaitingJob};
 use api_types::job::{DryRunNode, JobStateType};
 use api_types::reason::{Amount, Reason, ReasonGroup};
+use api_types::source::SourceType;
 use api_types::summary::ExecutionCounts;
 use api_types::usage::{
     DescribeExecutionUsage, DescribeJobUsage, DescribeNodeUsage, ListUsage, Usage,
@@ -79,6 +83,31 @@ pub(in crate::http) fn cluster_load() -> ClusterLoad {
         ..LoadSample::empty(MOMENT)
     };
     ClusterLoad { step: 60, samples: vec![sample] }
+}
+
+pub(in crate::http) fn cluster_demand() -> ClusterDemand {
+    let zone = Constraint {
+        key: "zone".to_owned(),
+        operator: "in".to_owned(),
+        values: vec!["a".to_owned(), "b".to_owned()],
+    };
+    let class = DemandClass {
+        namespace: "default".to_owned(),
+        engine: EngineType::Docker,
+        publisher: PublisherType::S3,
+        storage_sources: vec![SourceType::UrlDownload],
+        constraints: vec![zone],
+        resources: DemandedResources { cpu: Some(2.0), memory: None, disk: 0, gpu: 0 },
+        priority: 50,
+        jobs: 3,
+        slots: 40,
+        slots_is_more: false,
+        since: MOMENT.rfc3339(),
+        message: "1 of 1 node: not enough CPU (in use)".to_owned(),
+        capable_nodes: 1,
+        open_nodes: 1,
+    };
+    ClusterDemand { time: MOMENT.rfc3339(), classes: vec![class], more: false }
 }
 
 pub(in crate::http) fn list_usage() -> ListUsage {

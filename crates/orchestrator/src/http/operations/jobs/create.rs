@@ -17,7 +17,6 @@ use scheduler::plan::JobPlan;
 use scheduler::{Preview, Reasons};
 use uuid::Uuid;
 
-use super::survey;
 use crate::driver::CallError;
 use crate::http::api::{Api, Handled};
 use crate::http::edge::authenticate::Access;
@@ -25,6 +24,7 @@ use crate::http::edge::body::{JobBody, Language, READ_ON_THE_SPOT_BYTES};
 use crate::http::error::{BadRequest, Failure};
 use crate::http::lookup;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
+use crate::http::operations::survey;
 use crate::http::query::{Flag, query};
 use crate::http::respond::{blocking, json, rendered};
 use crate::json::yaml;

@@ -10,7 +10,6 @@ use scheduler::change::ExecutionRow;
 use scheduler::{Reasons, Standing, Waits};
 
 use super::summary::summary;
-use super::survey;
 use crate::access::masking;
 use crate::clock;
 use crate::http::api::{Api, Handled, Parameter};
@@ -18,6 +17,7 @@ use crate::http::edge::authenticate::Access;
 use crate::http::error::{Failure, Kind};
 use crate::http::lookup;
 use crate::http::openapi::{CALL, JOB, READ, examples, params, refusals};
+use crate::http::operations::survey;
 use crate::http::respond::rendered;
 
 /// The most failed executions that an explanation lists.
