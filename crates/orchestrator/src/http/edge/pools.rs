@@ -1,4 +1,4 @@
-//! The pools that callers share, each with a [`Shares`] that says who gets how much of it.
+//! Questions to the scheduler that look at every node: explanations, dry runs, and what waits.
 //!
 //! Requests that stay open hold a connection each. They must not take all of them, or agents could
 //! not reach the service; and no caller may keep others from starting.
@@ -89,7 +89,7 @@ impl Pools {
         // On an open listener too, one caller leaves a core to others.
         let parsing =
             Pool { open_has_all: false, ..pool("parsing", "places for reading long bodies") };
-        let surveys = pool("survey", "places for explanations and dry runs");
+        let surveys = pool("survey", "places for explanations, dry runs and demand");
         Self {
             waiting: shares(pool("waiting_read", "waiting reads"), WAITING_READS),
             streams: shares(pool("event_stream", "event streams"), EVENT_STREAMS),

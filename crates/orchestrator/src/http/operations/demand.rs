@@ -59,7 +59,7 @@ async fn demand(State(api): State<Arc<Api>>, access: Access, query: DemandQuery)
     let question = move |scheduler: &scheduler::Scheduler| {
         scheduler.demand(limit as usize, |namespace| visible.contain(namespace))
     };
-    let found = survey::ask(&api, question).await?;
+    let (found, _turn) = survey::ask(&api, question).await?;
     let nodes = api.view.nodes();
     // Many classes may have to be compared with many nodes.
     blocking(move || {

@@ -44,7 +44,7 @@ pub(super) async fn explain(
     let (id, access) =
         api.read(move |reads| Ok((lookup::job_id(reads, &access, &text)?, access))).await?;
     // First the scheduler, then the store: a job that ends in between is over in both.
-    let standing = survey::ask(&api, move |scheduler| scheduler.standing(id)).await?;
+    let (standing, _turn) = survey::ask(&api, move |scheduler| scheduler.standing(id)).await?;
     let view = Arc::clone(&api.view);
     let read = move |reads: &dyn Reads| {
         let stored = reads.summary(id)?.ok_or_else(|| absent(id))?;
