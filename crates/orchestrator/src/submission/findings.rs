@@ -14,7 +14,10 @@ pub(super) struct Findings {
 // === impl Findings ===
 
 impl Findings {
+    #[track_caller]
     pub(super) fn refuse(&mut self, path: impl Into<String>, reason: impl Into<String>) {
+        #[cfg(test)]
+        super::tests::note_refusal(std::panic::Location::caller());
         self.problems.push(FieldError { path: path.into(), reason: reason.into() });
     }
 
@@ -23,11 +26,18 @@ impl Findings {
     }
 
     /// The value, or a problem with the reason.
+    #[track_caller]
     pub(super) fn take<T, E: std::fmt::Display>(
         &mut self,
         path: &str,
         result: Result<T, E>,
     ) -> Option<T> {
-        result.map_err(|error| self.refuse(path, error.to_string())).ok()
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.refuse(path, error.to_string());
+                None
+            }
+        }
     }
 }

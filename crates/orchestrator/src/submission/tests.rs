@@ -1,6 +1,7 @@
 //! Submissions: what is accepted, what is stored, and everything that is refused.
 
 mod paths;
+mod refusals;
 mod task;
 
 use api_types::job::generated_name;
@@ -8,6 +9,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
+
+pub(super) use refusals::note_refusal;
 
 fn requester() -> Requester {
     Requester { id: "n-1".to_owned(), public_key: "key".to_owned() }
