@@ -10,8 +10,6 @@ use uuid::Uuid;
 
 use super::*;
 
-pub(super) use refusals::note_refusal;
-
 fn requester() -> Requester {
     Requester { id: "n-1".to_owned(), public_key: "key".to_owned() }
 }

@@ -3,16 +3,15 @@
 //! Reasons are texts, so the compiler cannot keep the table whole. Each call notes where it is, and
 //! the places are compared with those in the source code.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::panic::Location;
 use std::path::Path;
 
 use api_types::testing::flaw;
 
 use super::*;
+use crate::submission::findings::REFUSED;
 
 /// Characters of a reason that the table shows: some echo what is too long.
 const SHOWN_CHARS: usize = 200;
@@ -22,16 +21,6 @@ const CALLS: [&str; 4] = ["findings.refuse(", "findings.take(", "self.refuse(", 
 
 /// Files of the checks, below `src`.
 const FOLDER: &str = "submission";
-
-thread_local! {
-    /// Where this thread refused something: a file below `src`, and a line.
-    static REFUSED: RefCell<BTreeSet<(String, u32)>> = const { RefCell::new(BTreeSet::new()) };
-}
-
-pub(in crate::submission) fn note_refusal(at: &'static Location<'static>) {
-    let file = at.file().rsplit("/src/").next().unwrap_or_default();
-    REFUSED.with_borrow_mut(|places| places.insert((file.to_owned(), at.line())));
-}
 
 /// The places in the source code where something is refused.
 fn places() -> BTreeSet<(String, u32)> {
