@@ -19,7 +19,7 @@ pub(crate) use characters::printable;
 pub(crate) use colours::Colours;
 pub(crate) use fields::Fields;
 pub(crate) use list::{Layout, Listed, preview, show, watch};
-pub(crate) use local::{local, local_text, local_word, time_of_day};
+pub(crate) use local::{local, local_text, local_word, time_of_day, with_local_times};
 pub(crate) use out::{Format, Out, note};
 pub(crate) use progress::{Progress, Shared, SpinnerHandle, Transfer};
 pub(crate) use rows::Rows;

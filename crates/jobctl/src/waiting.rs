@@ -11,7 +11,7 @@ use api_types::job::{Job, JobStateType};
 
 use crate::cli::Goal;
 use crate::exit::Exit;
-use crate::output::{Progress, note};
+use crate::output::{Progress, note, with_local_times};
 use crate::pages::collect;
 use crate::reconnect::Reconnect;
 
@@ -96,7 +96,8 @@ const fn is_reached(goal: Goal, state: JobStateType) -> bool {
 
 /// The state of the job in one line.
 fn state_line(job: &Job) -> String {
-    let (id, state, message) = (job.id.short(), job.state.state_type, &job.state.message);
+    let (id, state) = (job.id.short(), job.state.state_type);
+    let message = with_local_times(&job.state.message);
     if message.is_empty() { format!("{id}: {state}") } else { format!("{id}: {state}: {message}") }
 }
 

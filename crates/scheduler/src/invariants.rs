@@ -134,6 +134,12 @@ fn check_jobs(scheduler: &Scheduler) {
             job.is_terminal() || scheduler.settle.backlog.damaged.contains_key(id),
             "job {id} is in a class or over"
         );
+        for execution in &job.extras.unproven {
+            let row = scheduler.state.executions.get(execution).expect("an unproven run is live");
+            let has_begun = row.started_at.is_some();
+            let is_awaited = scheduler.state.timers.is_set(Timer::GoodRun(*execution));
+            assert_eq!(has_begun, is_awaited, "nothing ends the trial of {execution}");
+        }
         let slots = indices.len();
         indices.sort_unstable();
         indices.dedup();

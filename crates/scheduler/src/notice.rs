@@ -1,4 +1,4 @@
-//! What a job says before the reason why it waits for room.
+//! What a job says before and after the reason why it waits for room.
 
 use crate::text::Text;
 
@@ -9,17 +9,20 @@ pub(crate) struct SilentNode {
     pub(crate) text: Text,
 }
 
-/// The start of a job's message, before the reason why it waits for room; empty texts when there is
-/// nothing to report.
+/// What a job's message is made of, apart from the reason why it waits for room; empty texts when
+/// there is nothing to report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub(crate) retry: Text,
     pub(crate) silence: Text,
+    /// The repeated failure after which it runs again; said if there is nothing else to say.
+    pub(crate) trial: Text,
 }
 
 // === impl Notice ===
 
 impl Notice {
     /// Nothing to report.
-    pub(crate) const NONE: Self = Self { retry: Text::Constant(""), silence: Text::Constant("") };
+    pub(crate) const NONE: Self =
+        Self { retry: Text::Constant(""), silence: Text::Constant(""), trial: Text::Constant("") };
 }

@@ -24,6 +24,7 @@ use crate::state::executions::Orphan;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
 use crate::state::{State, executions, history};
+use crate::streak::Streak;
 use crate::text::{Text, with_reason};
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -205,8 +206,14 @@ fn restore_order(state: &mut State, now: Moment) {
             state.queue_slot(now, id, index);
         }
         let Some(job) = state.jobs.get_mut(&id) else { continue };
-        if job.is_retrying() {
-            job.extras.to_mut().retry = Some(job.row().message.clone());
+        if job.is_retrying() || !job.extras.unproven.is_empty() {
+            let message = job.row().message.clone();
+            let of_slots = job.extras.pending().iter().map(|slot| slot.tries.short_runs);
+            let of_runs = job.executions().iter().filter_map(|id| state.executions.get(id));
+            let tries = of_slots.chain(of_runs.map(|row| row.tries.short_runs)).max();
+            let extra = job.extras.to_mut();
+            extra.streak = Streak::of_tries(tries.unwrap_or_default());
+            (extra.retry, extra.trial) = (Some(message.clone()), Some(message));
             job.extras.to_mut().shown = job.notice();
         }
         for class in job.classes().into_iter().filter(|class| job.has_ready_slot(*class)) {

@@ -140,6 +140,7 @@ impl Scheduler {
                 }
                 Timer::FetchDelay(job) => fetch::fetch_delay_ended(state, job),
                 Timer::Offer(execution) => offer::offer_timed_out(state, turn, execution),
+                Timer::GoodRun(execution) => retry::good_run(state, execution),
                 Timer::Health(node) => health::health_due(state, turn, node),
                 Timer::Probe(node) => health::probe_ran(state, turn, node),
                 Timer::QueueTimeout(job) => job_end::queue_timed_out(state, turn, job),

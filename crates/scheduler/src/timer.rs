@@ -26,6 +26,8 @@ pub(crate) enum Timer {
     FetchDelay(JobId),
     /// A node did not answer an offer.
     Offer(ExecutionId),
+    /// A run after failed ones has lasted.
+    GoodRun(ExecutionId),
     /// The back-off of a node ended, so it is probed next; or its agent has not answered a probe.
     Health(NodeId),
     /// The probe of a node has run long enough.

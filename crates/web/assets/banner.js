@@ -3,7 +3,7 @@
 import { connection } from "./connection.js";
 import { fill, h, say } from "./dom.js";
 import { icon } from "./icons.js";
-import { clock } from "./time.js";
+import { absolute, local } from "./time.js";
 
 // A restart takes a second or two, which is not worth a banner.
 const SILENCE_MS = 1500;
@@ -31,7 +31,11 @@ export function startBanner(box) {
         box,
         icon("warning"),
         h("strong", null, "The orchestrator does not answer."),
-        h("span", null, `No connection since ${clock(since).slice(0, 8)}; what you see is from before.`),
+        h(
+          "span",
+          { title: absolute(since) },
+          `No connection since ${local(since, Date.now())}; what you see is from before.`,
+        ),
         countdown,
         h("button", { type: "button", onclick: () => void connection.probe() }, "Try now"),
       );

@@ -61,6 +61,25 @@ export function clock(at) {
   }`;
 }
 
+/** A local time without fraction, with the date unless it is today. @param {number} at @param {number} now */
+export function local(at, now) {
+  const [then, today] = [new Date(at), new Date(now)];
+  const time = clock(at).slice(0, 8);
+  if (then.toDateString() === today.toDateString()) return time;
+  const date = then.toLocaleDateString(undefined, { day: "numeric", month: "short" });
+  return then.getFullYear() === today.getFullYear()
+    ? `${date}, ${time}`
+    : `${date} ${then.getFullYear()}, ${time}`;
+}
+
+/** The times that the service writes into texts. */
+const WRITTEN = /\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)\b/;
+
+/** A text in parts: those at odd places are times of the API. @param {string} text */
+export function aroundTimes(text) {
+  return text.split(WRITTEN);
+}
+
 /**
  * A moment of the API that lies `offset` nanoseconds after `nanos`, as RFC 3339.
  * The 19 digits of a CreateTime do not fit a number, so `offset` should exceed the 256 ns that are lost.

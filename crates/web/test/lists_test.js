@@ -2,6 +2,7 @@
 
 import { assertEquals } from "./assert.js";
 import { axisEnd, linePath } from "../assets/elements/chart.js";
+import { addEvent } from "../assets/elements/fold.js";
 import { lastAttempts, sorted } from "../assets/job/order.js";
 import { timesOf, usageText } from "../assets/job/usage.js";
 import { usedText } from "../assets/job/used.js";
@@ -94,4 +95,25 @@ Deno.test("a curve begins with its first point and ends with its last, which may
   const given = { CPU: 1, Memory: 64e6, Disk: 0, GPU: 0 };
   assertEquals(usageText(0.5, 12e6, given), "CPU 0.5 of 1 core · memory 12 of 64 MB");
   assertEquals(usageText(1, 12e6, { ...given, CPU: 0, Memory: 0 }), "CPU 1 core · memory 12 MB");
+});
+
+Deno.test("a row that stands for equal events counts all of them and keeps few", () => {
+  /** @type {any[]} */
+  const rows = [];
+  for (let at = 0; at < 5000; at += 1) {
+    addEvent(
+      rows,
+      /** @type {any} */ ({
+        Type: "ExecutionLevel",
+        JobID: "j-1",
+        NodeID: "n-1",
+        ExecutionID: `e-${at}`,
+        ExecutionState: { Previous: 5, New: 7 },
+        Comment: "completed",
+        Time: new Date(1e12 + at).toISOString(),
+      }),
+    );
+  }
+  assertEquals([rows.length, rows[0].count, rows[0].events.length], [1, 5000, 100]);
+  assertEquals([rows[0].events[0].ExecutionID, rows[0].events[99].ExecutionID], ["e-0", "e-4999"]);
 });

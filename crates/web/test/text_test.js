@@ -4,7 +4,7 @@ import { assertEquals } from "./assert.js";
 import { bytes, cores, kindOfId, plural, quoted, short, slotOf, visible } from "../assets/format.js";
 import { ratio } from "../assets/elements/bar.js";
 import { spanOf } from "../assets/elements/load.js";
-import { ago, duration, millis, moment } from "../assets/time.js";
+import { ago, aroundTimes, duration, local, millis, moment } from "../assets/time.js";
 
 Deno.test("durations have their two largest units", () => {
   assertEquals([0, 999, 4_250, 59_999, 60_000, 200_000, 3_600_000, 187_200_000].map(duration), [
@@ -102,4 +102,21 @@ Deno.test("text of others cannot look like another text", () => {
   assertEquals(visible("\u202etxt.exe"), "\\u{202e}txt.exe");
   assertEquals(visible("a\u061c\u200e\u2029\u2066b"), "a\\u{061c}\\u{200e}\\u{2029}\\u{2066}b");
   assertEquals(visible("größer שלום 👩\u200d👩"), "größer שלום 👩\u200d👩");
+});
+
+Deno.test("times within texts are found, and shown as local ones without what is obvious", () => {
+  const text =
+    "[0]: exit code 1 (1 node, 5 tries since 2026-11-21T08:49:26Z); next try at 2026-11-21T08:50:00.25Z";
+  assertEquals(aroundTimes(text), [
+    "[0]: exit code 1 (1 node, 5 tries since ",
+    "2026-11-21T08:49:26Z",
+    "); next try at ",
+    "2026-11-21T08:50:00.25Z",
+    "",
+  ]);
+  assertEquals(aroundTimes("file-2026-11-21T08:49:26Zulu"), ["file-2026-11-21T08:49:26Zulu"]);
+  const at = new Date(2026, 10, 21, 8, 49, 26).getTime();
+  assertEquals(local(at, at + 3_600_000), "08:49:26");
+  assertEquals(local(at, at + 86_400_000).endsWith(", 08:49:26"), true);
+  assertEquals(local(at, at + 400 * 86_400_000).includes("2026"), true);
 });

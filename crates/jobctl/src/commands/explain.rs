@@ -11,7 +11,7 @@ use crate::cli::ExplainArgs;
 use crate::clock;
 use crate::exit::Exit;
 use crate::handles;
-use crate::output::{Cell, Fields, Format, Layout, Table, age, age_of_text};
+use crate::output::{Cell, Fields, Format, Layout, Table, age, age_of_text, with_local_times};
 use crate::session::Session;
 use crate::view::{DryRunRow, job_tone};
 
@@ -48,8 +48,8 @@ async fn show(
     fields
         .add("Job", format!("{} {}", job.id, job.spec.name))
         .add_toned("State", format!("{state} for {}", age(now, job.modify_time)), job_tone(state))
-        .add_some("Why", &explanation.title)
-        .add_some("Message", &explanation.message)
+        .add_some("Why", with_local_times(&explanation.title))
+        .add_some("Message", with_local_times(&explanation.message))
         .add("Executions", counts(&explanation.executions));
     if let Some(waiting) = &explanation.waiting {
         let since = age_of_text(now, &waiting.since);

@@ -21,6 +21,33 @@ pub(crate) fn local_text(text: &str) -> String {
     }
 }
 
+/// A text of the service with the times in it as local ones.
+pub(crate) fn with_local_times(text: &str) -> String {
+    // `2026-01-02T03:04:05Z`, as the service writes them into messages.
+    const LENGTH: usize = 20;
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('T') {
+        let time = at.checked_sub("2026-01-02".len()).and_then(|from| {
+            let found = rest.get(from..from + LENGTH).filter(|found| found.ends_with('Z'))?;
+            Some((from, Timestamp::parse(found)?))
+        });
+        let end = match time {
+            Some((from, moment)) => {
+                shown.push_str(&rest[..from]);
+                shown.push_str(&local(moment));
+                from + LENGTH
+            }
+            None => {
+                shown.push_str(&rest[..=at]);
+                at + 1
+            }
+        };
+        rest = &rest[end..];
+    }
+    shown + rest
+}
+
 /// `2026-01-02T03:04:05.678+01:00`, which is one word.
 pub(crate) fn local_word(text: &str) -> String {
     let written = |moment| written("%Y-%m-%dT%H:%M:%S.%3f%:z", moment);
@@ -50,4 +77,22 @@ fn written(format: &str, moment: Timestamp) -> String {
 fn zoned(moment: Timestamp) -> Option<Zoned> {
     let moment = jiff::Timestamp::from_nanosecond(i128::from(moment.0)).ok()?;
     Some(moment.to_zoned(TimeZone::system()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_within_a_text_are_local() {
+        let moment = "2026-11-21T08:49:26Z";
+        let shown = local_text(moment);
+        let text = format!("[0]: exit code 1 (5 tries since {moment}); next Try at {moment}");
+        let expected = format!("[0]: exit code 1 (5 tries since {shown}); next Try at {shown}");
+        assert_eq!(with_local_times(&text), expected);
+        for other in ["", "T", "TTT", "2026-11-21T", "ä026-11-21T08:49:26Z", "no time: T08:49:26Z"]
+        {
+            assert_eq!(with_local_times(other), other);
+        }
+    }
 }

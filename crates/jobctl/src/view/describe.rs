@@ -15,7 +15,7 @@ use super::execution::exit_code;
 use super::node::{status, words};
 use super::tone::{compute_tone, job_tone};
 use super::usage;
-use crate::output::{Fields, age, age_of_text, local, local_text};
+use crate::output::{Fields, age, age_of_text, local, local_text, with_local_times};
 use crate::session::name_of;
 use crate::submission::SERVICE_META;
 
@@ -29,7 +29,7 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
         .add("Namespace", &spec.namespace)
         .add("Type", spec.job_type.as_str())
         .add_toned("State", state.as_str(), job_tone(state))
-        .add_some("Message", &job.state.message)
+        .add_some("Message", with_local_times(&job.state.message))
         .add("Count", spec.count.to_string())
         .add("Priority", spec.priority.to_string())
         .add("Attempts", attempts(spec.retry_policy))
@@ -93,7 +93,7 @@ fn health(health: &NodeHealth) -> String {
     let mut text = health.state.to_string();
     if !health.reason.is_empty() {
         text.push_str(": ");
-        text.push_str(&health.reason);
+        text.push_str(&with_local_times(&health.reason));
     }
     if !health.next_try.is_empty() {
         text.push_str("; next try at ");
@@ -220,7 +220,7 @@ pub(crate) fn execution_fields(execution: &Execution, node: &str, now: Timestamp
         .add("Job", execution.job_id.to_string())
         .add("Node", format!("{node} ({})", execution.node_id))
         .add_toned("State", execution_word(state), compute_tone(state))
-        .add_some("Message", &execution.compute_state.message)
+        .add_some("Message", with_local_times(&execution.compute_state.message))
         .add("Exit code", exit_code(execution))
         .add_some(
             "Reserved",

@@ -4,7 +4,7 @@ use api_types::history::HistoryEvent;
 use serde::Serialize;
 
 use super::history::{NONE, change};
-use crate::output::{Cell, LOCAL_TIME, Layout, Listed, local_word, time_of_day};
+use crate::output::{Cell, LOCAL_TIME, Layout, Listed, local_word, time_of_day, with_local_times};
 
 /// An event with its sequence number, from which a later stream can continue.
 #[derive(Debug, Serialize)]
@@ -53,7 +53,7 @@ impl Listed for NumberedEvent {
                 or_none(event.execution_id.map(|id| id.to_string())),
                 or_none(event.node_id.map(|id| id.to_string())),
                 Cell::new(change, tone),
-                Cell::plain(&event.comment),
+                Cell::plain(with_local_times(&event.comment)),
             ];
         }
         let time = time_of_day(&event.time, layout.now);
@@ -63,7 +63,7 @@ impl Listed for NumberedEvent {
             or_none(self.names.execution.clone()),
             or_none(self.names.node.clone()),
             Cell::new(change, tone),
-            Cell::plain(&event.comment),
+            Cell::plain(with_local_times(&event.comment)),
         ]
     }
 

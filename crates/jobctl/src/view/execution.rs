@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::tone::compute_tone;
 use super::usage;
-use crate::output::{Cell, Layout, Listed, age};
+use crate::output::{Cell, Layout, Listed, age, with_local_times};
 
 /// The exit code of an ended process, or `-`.
 pub(super) fn exit_code(execution: &Execution) -> String {
@@ -57,7 +57,7 @@ impl Listed for ExecutionRow {
         let state_cell = Cell::new(execution_word(state), compute_tone(state));
         let created = Cell::age(age(layout.now, execution.create_time));
         let exit = Cell::plain(exit_code(execution));
-        let message = Cell::plain(&execution.compute_state.message);
+        let message = Cell::plain(with_local_times(&execution.compute_state.message));
         if layout.wide {
             let previous = execution.previous_execution;
             let [cpu_time, peak] = usage::totals(execution.usage.as_ref());

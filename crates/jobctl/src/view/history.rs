@@ -8,7 +8,9 @@ use api_types::words::{execution_word, job_word, node_word};
 use serde::Serialize;
 
 use super::tone::{compute_tone, job_tone};
-use crate::output::{Cell, LOCAL_TIME, Layout, Listed, Tone, local_word, short_time, time_of_day};
+use crate::output::{
+    Cell, LOCAL_TIME, Layout, Listed, Tone, local_word, short_time, time_of_day, with_local_times,
+};
 
 /// Shown in place of an absent execution or node.
 pub(super) const NONE: &str = "-";
@@ -148,7 +150,7 @@ impl Listed for NodeEvent {
             cells.push(Cell::plain(event.new_revision.to_string()));
         }
         let (change, tone) = change(event);
-        cells.extend([Cell::new(change, tone), Cell::plain(&event.comment)]);
+        cells.extend([Cell::new(change, tone), Cell::plain(with_local_times(&event.comment))]);
         cells
     }
 
@@ -198,7 +200,7 @@ impl Listed for JobEvent {
         if layout.wide {
             cells.push(Cell::plain(event.new_revision.to_string()));
         }
-        cells.extend([Cell::new(change, tone), Cell::plain(&event.comment)]);
+        cells.extend([Cell::new(change, tone), Cell::plain(with_local_times(&event.comment))]);
         cells
     }
 

@@ -6,7 +6,7 @@ use api_types::words::job_word;
 use api_types::{JobId, Timestamp};
 
 use super::tone::job_tone;
-use crate::output::{Cell, Layout, Listed, age};
+use crate::output::{Cell, Layout, Listed, age, with_local_times};
 
 /// What a row shows, of a record or of a summary.
 struct Row<'a> {
@@ -122,7 +122,7 @@ impl Row<'_> {
         cells.push(Cell::age(age(layout.now, self.create_time)));
         if layout.wide {
             cells.push(Cell::age(age(layout.now, self.modify_time)));
-            cells.push(Cell::plain(&self.state.message));
+            cells.push(Cell::plain(with_local_times(&self.state.message)));
         }
         cells
     }

@@ -45,3 +45,27 @@ async fn a_failed_job_is_explained_by_its_executions() {
     service.until(&id, JobStateType::Failed).await;
     assert_snapshot!(service.run(&["explain", &id]).await.normal());
 }
+
+#[tokio::test]
+async fn a_service_in_a_crash_loop_says_how_often_since_when_and_why() {
+    let service = Service::start().await;
+    let _node = FakeNode::start(&service, 1).await;
+    let job = PICKY.replace("batch", "service").replace("16gb", "1gb").replace("ok", "exit-3");
+    let id = service.submit(&format!("{job}RetryPolicy: {{Delay: 1, MaxDelay: 1}}\n")).await;
+    let begin = std::time::Instant::now();
+    loop {
+        let message = service.client.describe_job(&id).await.unwrap().state.message;
+        if message.contains(" 3 tries since ") {
+            break;
+        }
+        assert!(begin.elapsed() < crate::service::TIMEOUT, "{message}");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    for arguments in [&["describe", &id][..], &["explain", &id], &["list", "-o", "wide"]] {
+        let shown = service.run(arguments).await.stdout;
+        assert!(shown.contains("exit code 3 (1 node, "), "{shown}");
+        let (_, since) = shown.split_once(" tries since ").expect("it says since when");
+        // Like `2026-01-02 03:04:05 +00:00`: of this machine's zone.
+        assert!(since.get(10..11) == Some(" ") && since.get(19..20) == Some(" "), "{shown}");
+    }
+}

@@ -11,10 +11,27 @@ pub(super) struct Findings {
     pub(super) regexes: Vec<(String, String)>,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Where this thread refused something: a file below `src`, and a line.
+    pub(super) static REFUSED: std::cell::RefCell<std::collections::BTreeSet<(String, u32)>> =
+        const { std::cell::RefCell::new(std::collections::BTreeSet::new()) };
+}
+
+/// For the table of all refusals.
+#[cfg(test)]
+fn note_refusal(at: &'static std::panic::Location<'static>) {
+    let file = at.file().rsplit("/src/").next().unwrap_or_default();
+    REFUSED.with_borrow_mut(|places| places.insert((file.to_owned(), at.line())));
+}
+
 // === impl Findings ===
 
 impl Findings {
+    #[track_caller]
     pub(super) fn refuse(&mut self, path: impl Into<String>, reason: impl Into<String>) {
+        #[cfg(test)]
+        note_refusal(std::panic::Location::caller());
         self.problems.push(FieldError { path: path.into(), reason: reason.into() });
     }
 
@@ -23,11 +40,18 @@ impl Findings {
     }
 
     /// The value, or a problem with the reason.
+    #[track_caller]
     pub(super) fn take<T, E: std::fmt::Display>(
         &mut self,
         path: &str,
         result: Result<T, E>,
     ) -> Option<T> {
-        result.map_err(|error| self.refuse(path, error.to_string())).ok()
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.refuse(path, error.to_string());
+                None
+            }
+        }
     }
 }

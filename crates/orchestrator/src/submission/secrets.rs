@@ -91,6 +91,8 @@ fn one(
     let env = submitted.env.unwrap_or_default();
     let mut path = submitted.path.unwrap_or_default();
     match (path.is_empty(), env.is_empty()) {
+        // Where it would be is not known.
+        (true, true) if name.is_empty() => {}
         (true, true) => path = TaskSecret::default_path(&name),
         (false, true) if path.ends_with('/') => {
             findings.refuse(format!("{place}.Path"), "must be the path of a file");

@@ -1,6 +1,7 @@
 //! Submissions: what is accepted, what is stored, and everything that is refused.
 
 mod paths;
+mod refusals;
 mod task;
 
 use api_types::job::generated_name;

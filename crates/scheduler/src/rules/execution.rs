@@ -12,7 +12,7 @@ use api_types::{ExecutionId, NodeId};
 
 use crate::change::{Fact, OutputRow};
 use crate::end::{Cause, End};
-use crate::rules::{ending, fetch, health};
+use crate::rules::{ending, fetch, health, retry};
 use crate::state::{State, executions};
 use crate::text;
 use crate::text::Text;
@@ -168,6 +168,7 @@ pub(crate) fn start(state: &mut State, turn: &mut Turn<'_>, id: ExecutionId, mes
         text::or_else(message, "started on its node"),
     );
     executions::count_running(state, node_id);
+    retry::run_began(state, id);
     if let Some(job) = state.jobs.get(&job_id) {
         turn.out.facts.push(Fact::Started {
             at: turn.wall.max(job.row().last_event_time),

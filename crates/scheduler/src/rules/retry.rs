@@ -8,14 +8,16 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
-use api_types::JobId;
 use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
+use api_types::{ExecutionId, JobId};
 
 use crate::change::{ExecutionRow, PendingSlotRow};
 use crate::end::{Cause, End};
 use crate::rules::{job_end, patience};
-use crate::state::State;
+use crate::state::executions::GOOD_RUN;
+use crate::state::{State, executions};
+use crate::streak::Streak;
 use crate::text::Text;
 use crate::time::Moment;
 use crate::tries::Tries;
@@ -25,9 +27,6 @@ use crate::turn::Turn;
 /// crashes machines. Where `RetryPolicy` allows unlimited attempts, it applies only to executions
 /// that end their agents.
 pub(crate) const INFRA_RETRIES: u32 = 5;
-
-/// A service that ran at least this long had a good run: the next retry delay is short again.
-const GOOD_RUN: Duration = Duration::from_secs(60);
 
 /// How long a slot stays away from a node that declined it for lack of room.
 const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
@@ -71,6 +70,9 @@ pub(crate) fn run_again(state: &mut State, turn: &mut Turn<'_>, row: ExecutionRo
     tries.short_runs = if good { 0 } else { tries.short_runs.saturating_add(1) };
     if good {
         tries.infra_failures = 0;
+        if let Some(extra) = state.jobs.get_mut(&row.job).and_then(|job| job.extras.existing()) {
+            extra.streak = Streak::NONE;
+        }
     }
     let delay = backoff(policy.delay, policy.max_delay, tries.short_runs.max(1));
     return_to_pending(state, turn, Retry { row, tries, delay });
@@ -160,13 +162,13 @@ pub(crate) fn no_room_after_all(state: &mut State, turn: &mut Turn<'_>, row: Exe
     return_to_pending(state, turn, Retry { row, tries, delay });
 }
 
-/// StepFailpoints the slot again, immediately and without charging a budget.
+/// Places the slot again, immediately and without charging a budget.
 pub(crate) fn move_slot(state: &mut State, turn: &mut Turn<'_>, row: ExecutionRow) {
     let tries = row.tries.clone();
     try_again(state, turn, row, tries);
 }
 
-/// StepFailpoints the slot again, immediately, with these tries.
+/// Places the slot again, immediately, with these tries.
 pub(crate) fn try_again(state: &mut State, turn: &mut Turn<'_>, row: ExecutionRow, tries: Tries) {
     return_to_pending(state, turn, Retry { row, tries, delay: Duration::ZERO });
 }
@@ -270,9 +272,11 @@ pub(crate) fn retry_message(
 ) -> Text {
     let next = next.text(turn);
     let Some(job) = state.jobs.get_mut(&row.job) else { return Text::Constant("") };
+    let is_finite = job.plan.job_type.is_finite();
     let streak = &mut job.extras.to_mut().streak;
     streak.add(row);
-    let (counts, index) = (streak.counts(), streak.index());
+    let counts = if is_finite { streak.counts() } else { streak.counts_and_since() };
+    let index = streak.index();
     let text = match (row.compute, index) {
         // A service whose process ended well ended all the same.
         (ComputeState::Completed, _) => format!("{} ended with exit code 0", place(state, row)),
@@ -280,7 +284,28 @@ pub(crate) fn retry_message(
         (_, Some(index)) => format!("[{index}]: {}", row.compute_message),
         (_, None) => row.compute_message.to_string(),
     };
+    if !is_finite && let Some(job) = state.jobs.get_mut(&row.job) {
+        let again = NextTry::WithRoom.text(turn);
+        job.extras.to_mut().trial = Some(format!("{text}{counts}; {again}").into());
+    }
     format!("{text}{counts}; {next}").into()
+}
+
+/// AskForBidAccepted => BidAccepted: a run after failed ones has begun.
+pub(crate) fn run_began(state: &mut State, id: ExecutionId) {
+    let Some(row) = state.executions.get(&id) else { return };
+    if state.jobs.get(&row.job).is_some_and(|job| job.extras.unproven.contains(&id)) {
+        executions::await_good_run(&mut state.timers, row);
+    }
+}
+
+/// The run has lasted: its job need not say any more that it failed before.
+pub(crate) fn good_run(state: &mut State, id: ExecutionId) {
+    let Some(job) = state.executions.get(&id).map(|row| row.job) else { return };
+    if let Some(extra) = state.jobs.get_mut(&job).and_then(|job| job.extras.existing()) {
+        extra.unproven.remove(&id);
+    }
+    state.marks.jobs.push(job);
 }
 
 /// `[2] on node-a: exit code 3`.

@@ -1,7 +1,7 @@
 //! The state of a job and its message.
 //!
-//! The message names failures being retried, silent nodes, and why the job waits for room, in this
-//! order.
+//! The message names failures being retried, silent nodes, why the job waits for room, and what may
+//! fail again, in this order.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -65,7 +65,7 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
         (retry, _) if !retry.is_empty() => retry.clone(),
         (_, silence) if !silence.is_empty() => silence.clone(),
         _ if waits => explain_and_share(state, id),
-        _ => Text::Constant(""),
+        _ => notice.trial.clone(),
     };
     let comment = match next {
         _ if silence_changed && !notice.silence.is_empty() => notice.silence.clone(),

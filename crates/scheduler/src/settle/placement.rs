@@ -29,7 +29,7 @@ enum Ready {
 
 // === Placement ===
 
-/// StepFailpoints the job's ready slots, or queues the job in its class.
+/// Places the job's ready slots, or queues the job in its class.
 ///
 /// Costs O(log n) per placed slot. A search that finds no node scans every node of the pool
 /// once and marks the class as blocked, so that it is not repeated before a node gains room.
@@ -103,7 +103,7 @@ fn place_slot(state: &mut State, turn: &mut Turn<'_>, id: JobId, slot: Slot, nod
     reservation::review_reservation(state, turn, node);
 }
 
-/// StepFailpoints waiting slots on a node that has room, by priority, then age.
+/// Places waiting slots on a node that has room, by priority, then age.
 pub(crate) fn fill_node(
     settle: &mut Settle,
     state: &mut State,
@@ -151,7 +151,7 @@ fn place_pinned(state: &mut State, turn: &mut Turn<'_>, id: JobId, index: u32, n
     reservation::reserved_work_placed(state, Waiter::Pinned(node_id), rank);
 }
 
-/// StepFailpoints the jobs of a class, the first in rank first, until those of a class in the backlog come
+/// Places the jobs of a class, the first in rank first, until those of a class in the backlog come
 /// first.
 pub(crate) fn place_class(
     settle: &mut Settle,

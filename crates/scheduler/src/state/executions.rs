@@ -9,16 +9,22 @@ use api_types::job::JobType;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::change::{Effect, EventRow, EventSubject, ExecutionRow, Fact, WorkOrder};
-use crate::state::job::Slot;
+use crate::state::job::{LiveJob, Slot};
 use crate::state::{State, execution, idle};
 use crate::text::Text;
 use crate::time::Moment;
-use crate::timer::Timer;
+use crate::timer::{Timer, Timers};
 use crate::turn::Turn;
 
 /// How long a connected node may take to answer an offer; after that the slot is placed elsewhere.
 /// The node cannot have started anything, because it never received a go-ahead.
 pub(crate) const OFFER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A service that ran at least this long had a good run: the next retry delay is short again.
+pub(crate) const GOOD_RUN: Duration = Duration::from_secs(60);
+
+/// Short runs in a row after which a service or daemon is expected to fail again.
+const REPEATED_RUNS: u32 = 2;
 
 /// A stored execution that belongs to nothing.
 pub(crate) enum Orphan {
@@ -75,6 +81,9 @@ pub(crate) fn occupy(
         is_first: row.previous.is_none() && job.plan.job_type != JobType::Daemon,
     });
     job.executions.insert(id);
+    if is_unproven(job, &row) {
+        job.extras.to_mut().unproven.insert(id);
+    }
     node.executions.insert(id);
     node.take(&resources, job.plan.job_type.is_finite());
     idle::occupied(node, turn, job.plan.job_type);
@@ -190,6 +199,19 @@ pub(crate) fn await_answer(state: &mut State, id: ExecutionId, now: Moment) {
     state.timers.set(now + OFFER_TIMEOUT, Timer::Offer(id));
 }
 
+/// Whether its slot failed repeatedly, and this run has to show that it is not the same again. The
+/// executions of other jobs end anyway.
+fn is_unproven(job: &LiveJob, row: &ExecutionRow) -> bool {
+    !job.plan.job_type.is_finite() && row.tries.short_runs >= REPEATED_RUNS
+}
+
+/// A run that has started lasts if it does not end in time.
+pub(crate) fn await_good_run(timers: &mut Timers, row: &ExecutionRow) {
+    if let Some(started) = row.started_at {
+        timers.set(started + GOOD_RUN, Timer::GoodRun(row.id));
+    }
+}
+
 /// The execution has ended: it leaves its node and its job, which what it held is given back to.
 /// Returns its last row.
 pub(crate) fn release(
@@ -213,6 +235,9 @@ pub(crate) fn release(
     state.note_drained(turn, row.node);
     if let Some(job) = state.jobs.get_mut(&row.job) {
         job.executions.remove(&id);
+        if let Some(extra) = job.extras.existing() {
+            extra.unproven.remove(&id);
+        }
         job.silent_execution_ended(row.node);
         // From here on, a restart can no longer read the time of the last event from this
         // execution.
@@ -223,6 +248,7 @@ pub(crate) fn release(
         }
     }
     state.timers.cancel(Timer::Offer(id));
+    state.timers.cancel(Timer::GoodRun(id));
     row
 }
 
@@ -267,6 +293,10 @@ pub(crate) fn restore(state: &mut State, row: ExecutionRow, now: Moment) -> Resu
     node.take(&row.held(), job.plan.job_type.is_finite());
     node.running += u64::from(row.compute == ComputeState::BidAccepted);
     idle::restored(node, job.plan.job_type);
+    if is_unproven(job, &row) {
+        job.extras.to_mut().unproven.insert(row.id);
+        await_good_run(&mut state.timers, &row);
+    }
     if row.compute <= ComputeState::AskForBid {
         await_answer(state, row.id, now);
     }

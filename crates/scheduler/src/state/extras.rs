@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Deref;
 
-use api_types::NodeId;
+use api_types::{ExecutionId, NodeId};
 
 use crate::fetch::FetchTrouble;
 use crate::notice::{Notice, SilentNode};
@@ -30,6 +30,11 @@ pub(crate) struct Extra {
     pub(crate) fetch: FetchTrouble,
     /// The latest failure that is being retried, as a message.
     pub(crate) retry: Option<Text>,
+    /// The same failure while the next run has to show that it lasts.
+    pub(crate) trial: Option<Text>,
+    /// Executions of services and daemons whose slots failed repeatedly, until they have run for a
+    /// while.
+    pub(crate) unproven: BTreeSet<ExecutionId>,
     /// How often the executions of the job failed like that in a row.
     pub(crate) streak: Streak,
     /// The silent nodes that hold executions of the job.
@@ -91,6 +96,8 @@ impl Extra {
         secondary: BTreeMap::new(),
         fetch: FetchTrouble::NONE,
         retry: None,
+        trial: None,
+        unproven: BTreeSet::new(),
         streak: Streak::NONE,
         silent: BTreeMap::new(),
         shown: Notice::NONE,

@@ -131,13 +131,15 @@ impl LiveJob {
 // === impl LiveJob: what it says ===
 
 impl LiveJob {
-    /// The current notice: failures and silent nodes.
+    /// The current notice: failures, silent nodes, and runs that may fail again.
     pub(crate) fn notice(&self) -> Notice {
         let retry = self.extras.retry.clone().filter(|_| self.is_retrying());
         let silence = self.extras.silent.values().next().map(|silent| silent.text.clone());
+        let trial = self.extras.trial.clone().filter(|_| !self.extras.unproven.is_empty());
         Notice {
             retry: retry.unwrap_or(Text::Constant("")),
             silence: silence.unwrap_or(Text::Constant("")),
+            trial: trial.unwrap_or(Text::Constant("")),
         }
     }
 

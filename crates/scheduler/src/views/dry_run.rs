@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// StepFailpoints one execution after the other.
+    /// Places one execution after the other.
     fn one_by_one(candidates: &[Candidate], count: u64) -> Vec<u64> {
         let mut given: Vec<u64> = candidates.iter().map(|_| 0).collect();
         for _ in 0..count {

@@ -248,3 +248,65 @@ fn a_service_that_ends_with_0_says_so_and_does_not_call_it_a_failure() {
     assert!(message.contains("ended with exit code 0"), "{message}");
     assert!(!message.contains("failed"), "{message}");
 }
+
+/// How often, since when, why, and what comes next: also while it runs until it fails again.
+#[test]
+fn a_service_in_a_crash_loop_says_so_until_a_run_lasts() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let service = world.submit(&job(JobType::Service));
+    for delay in [1, 2] {
+        world.fail(world.only_live(service));
+        world.pass_with(Duration::from_secs(delay), &nodes);
+    }
+    let running = world.only_live(service);
+    let looping = world.message(service).to_owned();
+    assert!(looping.starts_with("[0]: exit code 1 (1 node, 2 tries since 20"), "{looping}");
+    assert!(looping.ends_with("Z); it is tried again"), "{looping}");
+    world.run(running);
+    assert_eq!(world.message(service), looping);
+    world.report_as(running, ComputeState::Failed, FailureCause::Task, "exit code 1");
+    let message = world.message(service);
+    assert!(
+        message.contains("3 tries since 20") && message.contains("; next try at "),
+        "{message}"
+    );
+    world.pass_with(Duration::from_secs(4), &nodes);
+    world.run(world.only_live(service));
+    world.restart();
+    assert!(world.message(service).contains("3 tries since 20"), "{}", world.message(service));
+    world.pass_with(Duration::from_secs(59), &nodes);
+    assert!(world.message(service).contains("3 tries since 20"), "{}", world.message(service));
+    world.pass_with(Duration::from_secs(2), &nodes);
+    assert_eq!(world.message(service), "", "the run has lasted");
+    // Its next failure is the first of others.
+    world.fail(world.only_live(service));
+    let message = world.message(service);
+    assert!(message.starts_with("[0] on ") && !message.contains("tries"), "{message}");
+}
+
+/// What an orchestrator counted before its restart is in the tries of the slot.
+#[test]
+fn a_crash_loop_is_counted_on_after_a_restart() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let service = world.submit(&job(JobType::Service));
+    for delay in [1, 2, 4] {
+        world.fail(world.only_live(service));
+        world.pass_with(Duration::from_secs(delay), &nodes);
+    }
+    world.restart();
+    world.fail(world.only_live(service));
+    assert!(world.message(service).contains("(1 node, 4 tries); "), "{}", world.message(service));
+}
+
+/// Its executions end anyway, and its message says what it waits for.
+#[test]
+fn a_batch_job_that_is_tried_again_has_nothing_to_say_while_it_runs() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let job = world.submit(&with_retries(batch(1), 5));
+    for delay in [1, 2, 4] {
+        world.fail(world.only_live(job));
+        world.pass_with(Duration::from_secs(delay), &nodes);
+    }
+    world.run(world.only_live(job));
+    assert_eq!(world.message(job), "");
+}

@@ -18,6 +18,8 @@ mod keyboard;
 mod large_logs;
 mod lists;
 mod load;
+mod long_names;
+mod long_open;
 mod nodes;
 mod pictures;
 mod reference;

@@ -1,6 +1,7 @@
 // Elements for times that pass: `time-ago` for a moment, `run-time` for a duration that may still grow.
 
-import { absolute, ago, duration, millis } from "../time.js";
+import { h } from "../dom.js";
+import { absolute, ago, aroundTimes, duration, local, millis } from "../time.js";
 
 /** @type {Set<{ tick: (now: number) => void }>} */
 const ticking = new Set();
@@ -75,4 +76,13 @@ export function runTime(from, to) {
   element.from = start;
   element.to = millis(to);
   return element;
+}
+
+/** A text of the service, whose times are local ones with their zone in the title. @param {string} text @returns {(HTMLElement | string)[]} */
+export function timed(text) {
+  return aroundTimes(text).map((part, at) => {
+    if (at % 2 === 0) return part;
+    const moment = millis(part);
+    return h("time", { datetime: part, title: absolute(moment) }, local(moment, Date.now()));
+  });
 }

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { visible } from "../format.js";
 import { pieces, plain } from "../job/ansi.js";
-import { clock, millis } from "../time.js";
+import { absolute, clock, millis } from "../time.js";
 
 /** @import { Line, LogBuffer } from "../job/log-buffer.js" */
 
@@ -169,7 +169,9 @@ export class LogView {
     const row = h(
       "div",
       { class: `log-line ${line.stream}${line.id === this.current ? " current" : ""}` },
-      this.times ? h("span", { class: "log-time" }, clock(millis(line.time))) : null,
+      this.times
+        ? h("span", { class: "log-time", title: absolute(millis(line.time)) }, clock(millis(line.time)))
+        : null,
       this.ids
         ? h(
           "span",

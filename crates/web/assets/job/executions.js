@@ -3,7 +3,7 @@
 import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { executionDetails } from "./execution.js";
-import { runTime, timeAgo } from "../elements/clock.js";
+import { runTime, timeAgo, timed } from "../elements/clock.js";
 import { copyButton, copyLines } from "../elements/copy.js";
 import { moreRows } from "../elements/more.js";
 import { fill, h, reconcile } from "../dom.js";
@@ -140,10 +140,13 @@ export default function executions({ job, signal, query }) {
     failures,
     copyLines("the executions", () => curl("GET", url()), () => jobctl(executionArguments(job.ID, order.by))),
   );
+  // A service that is restarted for days has more than are read, and the latest matter.
+  const isEndless = ["service", "daemon"].includes(job.Type);
   const url = () =>
     path(["jobs", job.ID, "executions"], {
       limit,
-      order_by: "index",
+      order_by: isEndless ? "create_time" : "index",
+      reverse: isEndless,
       state: isNarrowed ? "Failed,Declined" : "",
     });
   const refresh = keepFresh({
@@ -221,7 +224,7 @@ function executionRow(row, before, open, toggle, sparks) {
       copyButton(() => row.ID, `Copy ${row.ID}`),
       row.PreviousExecution ? h("span", { class: "muted small" }, " retry") : null,
       row.NodeID ? h("span", { class: "narrow small muted" }, " on ", nodeLink(row.NodeID)) : null,
-      said ? h("p", { class: "reason small" }, message) : null,
+      said ? h("p", { class: "reason small" }, timed(message)) : null,
     ),
     h("td", { class: "mid fit" }, row.NodeID ? nodeLink(row.NodeID) : "–"),
     h("td", { class: "wide number small muted" }, sparks.cell(row)),

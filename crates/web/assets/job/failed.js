@@ -2,6 +2,7 @@
 
 import { get, path } from "../api.js";
 import { fill, h } from "../dom.js";
+import { timed } from "../elements/clock.js";
 import { bytes, count, plural, slotOf } from "../format.js";
 import { icon } from "../icons.js";
 import { nodeLink } from "../names.js";
@@ -21,7 +22,7 @@ const FAILED = 8;
 
 /** @param {Job} job @param {AbortSignal} signal */
 export function failedPanel(job, signal) {
-  const title = h("span", null, job.State.Message);
+  const title = h("span", null, timed(job.State.Message));
   const more = h("div");
   const panel = h(
     "section",
@@ -66,7 +67,7 @@ function failureList(job, failures) {
       "div",
       null,
       at ? h("p", { class: "message" }, sentence(failure)) : null,
-      more ? h("p", { class: "wrap" }, more) : null,
+      more ? h("p", { class: "wrap" }, timed(more)) : null,
       memoryNote(first),
       last
         ? [

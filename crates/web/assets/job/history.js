@@ -3,7 +3,8 @@
 import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { copyLines } from "../elements/copy.js";
-import { addEvent, eventHead, eventRow } from "../elements/event.js";
+import { eventHead, eventRow } from "../elements/event.js";
+import { addEvent } from "../elements/fold.js";
 import { moreRows } from "../elements/more.js";
 import { choice } from "../elements/fields.js";
 import { fill, h, reconcile } from "../dom.js";
@@ -13,7 +14,7 @@ import { empty, failure, loading } from "../notes.js";
 import { go } from "../router.js";
 
 /** @import { HistoryEvent } from "../../types.d.ts" */
-/** @import { Fold } from "../elements/event.js" */
+/** @import { Fold } from "../elements/fold.js" */
 /** @import { TabContext } from "../pages/job.js" */
 
 const PAGE = 200;

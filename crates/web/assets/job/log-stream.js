@@ -113,12 +113,14 @@ export class Seen {
 /** Waits, but not longer than the server is away. @param {number} ms @param {AbortSignal} signal */
 function pause(ms, signal) {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
     const done = () => {
       clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      connection.removeEventListener("back", done);
       resolve(undefined);
     };
-    signal.addEventListener("abort", done, { once: true });
-    connection.addEventListener("back", done, { once: true, signal });
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done);
+    connection.addEventListener("back", done);
   });
 }

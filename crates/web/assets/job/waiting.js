@@ -2,7 +2,7 @@
 
 import { path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
-import { timeAgo } from "../elements/clock.js";
+import { timeAgo, timed } from "../elements/clock.js";
 import { copyLines } from "../elements/copy.js";
 import { h } from "../dom.js";
 import { count, plural } from "../format.js";
@@ -41,7 +41,7 @@ function waits(explanation, waiting) {
       "h2",
       { class: needsSomeone ? "tone-attention wrap" : "wrap" },
       icon(needsSomeone ? "warning" : "clock"),
-      Title || Message,
+      timed(Title || Message),
     ),
     Hopeless && !none
       ? h("p", { class: "message" }, "No node that has joined can ever take it, not even an empty one.")
@@ -86,7 +86,7 @@ export function byReason(groups, chosen) {
       "tr",
       { class: "flat" },
       h("td", { class: `fit ${takes ? "tone-completed" : ""}` }, icon(takes ? "check" : "minus")),
-      h("td", { class: "wrap" }, text),
+      h("td", { class: "wrap" }, timed(text)),
       h("td", { class: "wrap" }, names(ids, nodes)),
     );
   const takers = chosen.slice(0, NAMED);
@@ -122,7 +122,7 @@ function failed(failures) {
     h(
       "ul",
       { class: "plain-list" },
-      equal(failures).slice(0, FAILURES).map(({ failure, times, nodes }) =>
+      equal(failures).slice(0, FAILURES).map(({ failure, times, first, nodes }) =>
         h(
           "li",
           null,
@@ -134,7 +134,7 @@ function failed(failures) {
           " on ",
           nodes.slice(0, 3).flatMap((id, at) => [at ? ", " : "", nodeLink(id)]),
           nodes.length > 3 ? ` and ${count(nodes.length - 3)} more` : "",
-          times > 1 ? `, ${count(times)} times, the last ` : ", ",
+          times > 1 ? [`, ${count(times)} times, first `, timeAgo(first), ", last "] : ", ",
           timeAgo(failure.Time),
         )
       ),
@@ -144,11 +144,12 @@ function failed(failures) {
 
 /** Equal failures as one, the latest first. @param {Explanation["Failures"]} failures */
 function equal(failures) {
-  /** @type {Map<string, { failure: Explanation["Failures"][number], times: number, nodes: string[] }>} */
+  /** @type {Map<string, { failure: Explanation["Failures"][number], times: number, first: string, nodes: string[] }>} */
   const found = new Map();
   for (const failure of failures) {
-    const group = found.get(failure.Reason) ?? { failure, times: 0, nodes: [] };
+    const group = found.get(failure.Reason) ?? { failure, times: 0, first: "", nodes: [] };
     group.times += 1;
+    group.first = failure.Time;
     if (!group.nodes.includes(failure.NodeID)) group.nodes.push(failure.NodeID);
     found.set(failure.Reason, group);
   }

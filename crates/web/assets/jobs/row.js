@@ -1,6 +1,6 @@
 // One row of the list of jobs.
 
-import { runTime, timeAgo } from "../elements/clock.js";
+import { runTime, timeAgo, timed } from "../elements/clock.js";
 import { idText } from "../elements/copy.js";
 import { h } from "../dom.js";
 import { count, plural } from "../format.js";
@@ -72,7 +72,7 @@ export function jobRow(job, before, state) {
 export function reason(job) {
   const text = job.State.Message;
   if (OBVIOUS.test(text)) return null;
-  return h("p", { class: `reason small ${text.length > LONG ? "long" : ""}` }, text);
+  return h("p", { class: `reason small ${text.length > LONG ? "long" : ""}` }, timed(text));
 }
 
 /** @param {Job} job */

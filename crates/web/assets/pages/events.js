@@ -3,7 +3,8 @@
 import { ApiError, path, send } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { copyLines } from "../elements/copy.js";
-import { addEvent, becameLook, eventHead, eventRow, gapRow } from "../elements/event.js";
+import { becameLook, eventHead, eventRow, gapRow } from "../elements/event.js";
+import { addEvent } from "../elements/fold.js";
 import { fill, h, reconcile, say } from "../dom.js";
 import { count } from "../format.js";
 import { choice, typed } from "../elements/fields.js";
@@ -16,7 +17,7 @@ import { rewriteQuery } from "../router.js";
 import { EVENT_WORDS } from "../state.js";
 
 /** @import { HistoryEvent, Shown, Visit } from "../../types.d.ts" */
-/** @import { Fold } from "../elements/event.js" */
+/** @import { Fold } from "../elements/fold.js" */
 
 /** @typedef {{ From: number, To: number }} Gap */
 /** @typedef {Fold & { gap?: Gap }} Row */
@@ -243,7 +244,7 @@ class Feed {
   #draw() {
     if (this.only.job) this.#redrawWhenNamed();
     for (const event of this.waiting) {
-      if ("From" in event) this.rows.push({ key: "", id: -event.From, events: [], gap: event });
+      if ("From" in event) this.rows.push({ key: "", id: -event.From, events: [], count: 1, gap: event });
       else if (isWanted(event, this.only)) addEvent(this.rows, event);
     }
     this.waiting = [];

@@ -1,7 +1,7 @@
 // One job: its state and message, why it waits, and the tabs with everything about it.
 
 import { get, path } from "../api.js";
-import { runTime, timeAgo } from "../elements/clock.js";
+import { runTime, timeAgo, timed } from "../elements/clock.js";
 import { idText } from "../elements/copy.js";
 import { fill, h } from "../dom.js";
 import { count, plural } from "../format.js";
@@ -222,5 +222,5 @@ function fact(word, value) {
 function message(job, explanation, signal) {
   if (job.State.StateType === "Failed") return failedPanel(job, signal);
   if (OBVIOUS.test(job.State.Message) || explanation.Waiting) return null;
-  return h("p", { class: "message" }, job.State.Message);
+  return h("p", { class: "message" }, timed(job.State.Message));
 }

@@ -340,6 +340,6 @@ function showHistory(box, id, events) {
     table,
     newest,
     (event) => String(event.NewRevision),
-    (event, before) => before ?? eventRow({ key: "", id: 0, events: [event] }, false),
+    (event, before) => before ?? eventRow({ key: "", id: 0, events: [event], count: 1 }, false),
   );
 }

@@ -4,7 +4,7 @@ import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { ratio } from "../elements/bar.js";
 import { isEnough, loadCharts } from "../elements/load.js";
-import { timeAgo } from "../elements/clock.js";
+import { timeAgo, timed } from "../elements/clock.js";
 import { copyLines, idText } from "../elements/copy.js";
 import { fill, h } from "../dom.js";
 import { bytes, cores, count, nodeName, plural } from "../format.js";
@@ -304,7 +304,7 @@ function jobTable(caption, jobs, when, time, more) {
             h("a", { class: "main", href: `/jobs/${job.ID}` }, job.Name),
             " ",
             idText(job.ID),
-            h("p", { class: "reason" }, job.State.Message),
+            h("p", { class: "reason" }, timed(job.State.Message)),
             more?.(job),
           ),
           h("td", { class: "number muted" }, timeAgo(time(job))),
