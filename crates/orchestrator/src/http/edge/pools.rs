@@ -1,4 +1,4 @@
-//! Questions to the scheduler that look at every node: explanations, dry runs, and what waits.
+//! The pools that callers share, each with a [`Shares`] that says who gets how much of it.
 //!
 //! Requests that stay open hold a connection each. They must not take all of them, or agents could
 //! not reach the service; and no caller may keep others from starting.
