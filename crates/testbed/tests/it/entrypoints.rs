@@ -1,7 +1,10 @@
 //! Images like those of databases and servers: an entrypoint begins as root, gives a directory to a
 //! user, and becomes that user.
 
+use std::collections::BTreeMap;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use api_types::access::{Permissions, PutNamespace};
@@ -134,6 +137,26 @@ async fn an_image_whose_entrypoint_changes_owners_and_steps_down_runs_and_all_re
         ("outputs/root", "by root\n"),
     ];
     assert_eq!(found, expected.map(|(path, text)| (path.to_owned(), text.to_owned())));
+    // Whoever wrote them in the container, on the node they are the agent's.
+    let kept = cluster.agents[0].data_dir().join("executions").join(execution.id.to_string());
+    let mut owners = BTreeMap::new();
+    owned(&kept, &mut owners);
+    let (own, other) = ("results/outputs/own", "results/outputs/log/other");
+    assert!([own, other].iter().all(|path| owners.contains_key(&kept.join(path))), "{owners:?}");
+    let agent = std::fs::metadata(cluster.agents[0].data_dir()).expect("it is there").uid();
+    assert!(owners.values().all(|owner| *owner == agent), "{owners:?}");
+}
+
+/// Adds the owners of everything below a directory.
+fn owned(directory: &Path, owners: &mut BTreeMap<PathBuf, u32>) {
+    for entry in std::fs::read_dir(directory).expect("it is readable") {
+        let entry = entry.expect("an entry");
+        let metadata = entry.metadata().expect("it is there");
+        owners.insert(entry.path(), metadata.uid());
+        if metadata.is_dir() {
+            owned(&entry.path(), owners);
+        }
+    }
 }
 
 #[tokio::test]

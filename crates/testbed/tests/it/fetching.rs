@@ -1,11 +1,15 @@
 //! Error messages of unavailable inputs, and agents that crash during transfers.
 
+use std::time::{Duration, Instant};
+
 use api_client::HistoryQuery;
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
+use api_types::node::HealthState;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use failpoint::CRASH;
+use peers::forge::{Forge, Service};
 use peers::noise;
 use peers::pages::{Page, Pages};
 use peers::s3::{BUCKET, S3Server};
@@ -67,6 +71,26 @@ async fn a_missing_or_different_object_is_named() {
          its SHA-256 is {is}, the job's ChecksumSHA256 is {wanted}"
     );
     assert_eq!(message, words);
+}
+
+/// A server knows commits by their whole IDs alone, so another try would hear the same.
+#[tokio::test]
+async fn an_abbreviated_commit_fails_its_job_within_a_minute() {
+    let Some(forge) = Forge::new() else { return };
+    let commit = forge.commit("file", b"content", "main");
+    let (url, _serving) = forge.serve(Service::Smart).await;
+    let Some(cluster) = ClusterSpec::new().agent(open_agent()).start().await else { return };
+    let short = &commit[..7];
+    let params = json!({ "Repo": url, "Ref": short });
+    let begin = Instant::now();
+    let id = cluster.submit(&reading(&cluster, "repoclone", &params, &["/in/file"])).await;
+    let job = cluster.wait_for_job(id, JobStateType::Failed).await;
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    let why = format!("has no branch or tag '{short}'; check Ref (a commit needs its whole id)");
+    assert!(job.state.message.contains(&why), "{}", job.state.message);
+    assert!(job.state.message.contains("definite"), "{}", job.state.message);
+    let health = cluster.client().describe_node(cluster.agents[0].node_id()).await;
+    assert_eq!(health.expect("the node").health.state, HealthState::Healthy);
 }
 
 #[tokio::test]

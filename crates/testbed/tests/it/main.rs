@@ -40,6 +40,7 @@ mod openapi;
 mod placement;
 mod poison;
 mod programs;
+mod proxies;
 mod publishers;
 mod readme;
 mod reboots;

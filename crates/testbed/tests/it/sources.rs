@@ -129,6 +129,21 @@ async fn s3_fetches_the_objects_that_match_a_prefix_and_a_filter() {
 }
 
 #[tokio::test]
+async fn s3_keeps_odd_names_below_a_prefix() {
+    let server = S3Server::start().await;
+    for name in ["a b", "ä/ü €", "...", "a+b%20c"] {
+        server.put(&format!("odd keys/{name}"), format!("{name}\n").as_bytes());
+    }
+    let Some(cluster) = one(s3_agent(&server.endpoint())).await else { return };
+    let params = json!({
+        "Bucket": BUCKET, "Key": "odd keys/", "Endpoint": server.endpoint(),
+    });
+    let files = ["/in/a b", "/in/ä/ü €", "/in/...", "/in/a+b%20c"];
+    let all = seen(&cluster, "s3", &params, &files).await;
+    assert_eq!(String::from_utf8_lossy(&all), "a b\nä/ü €\n...\na+b%20c\n");
+}
+
+#[tokio::test]
 async fn s3_fetches_the_requested_version() {
     let server = s3::versions().await;
     let Some(cluster) = one(s3_agent(&server.url)).await else { return };

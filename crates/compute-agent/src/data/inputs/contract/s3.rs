@@ -293,6 +293,36 @@ async fn no_key_leads_out_of_the_input() {
 }
 
 #[tokio::test]
+async fn odd_keys_keep_their_names() {
+    let names = ["...", ".hidden", "[x] (1).csv", "a b", "a+b%20c", "q'&<", "ä/ü €.txt", "日本語"];
+    let server = S3Server::start().await;
+    for name in names {
+        server.put(&format!("odd keys/{name}"), name.as_bytes());
+    }
+    let mounted = node(&server).fetch(1, &keyed(&server, "odd keys/")).await.unwrap();
+    let expected = names.map(|name| (name.to_owned(), name.as_bytes().to_vec()));
+    assert_eq!(tree(&mounted.source), expected);
+    let mounted = node(&server).fetch(2, &keyed(&server, "odd keys/a b")).await.unwrap();
+    assert_eq!(fs::read(mounted.source).unwrap(), b"a b");
+}
+
+/// A bucket has no directories, so it may have both.
+#[tokio::test]
+async fn a_key_that_would_be_a_file_and_a_directory_is_named() {
+    let settings = S3Server::start().await.good_settings();
+    let node = Node::new(|cache| sources(&settings, cache));
+    for keys in [["data/it", "data/it/below"], ["data/it/", "data/it/below"]] {
+        let server = peers::s3::listing(&keys).await;
+        let params = json!({"Bucket": BUCKET, "Key": "data/", "Endpoint": server.url});
+        let refused = node.refusal(1, &input(SourceType::S3, params, "/in")).await;
+        let reasons =
+            ["there is a file where it needs a directory", "there is a directory in its place"];
+        assert!(refused.contains("'data/it"), "{refused}");
+        assert!(reasons.iter().any(|reason| refused.contains(reason)), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn a_listing_without_end_is_cut_off() {
     let settings = S3Server::start().await.good_settings();
     let node = Node::new(|cache| sources(&settings, cache));
