@@ -53,7 +53,10 @@ async fn what_waits_for_room_is_shown_by_what_it_needs() {
         service.until(id.trim(), JobStateType::Queued).await;
     }
     assert_snapshot!("demand", service.run(&["cluster", "demand"]).await.normal());
-    assert_snapshot!("demand_wide", service.run(&["cluster", "demand", "-o", "wide"]).await.normal());
+    assert_snapshot!(
+        "demand_wide",
+        service.run(&["cluster", "demand", "-o", "wide"]).await.normal()
+    );
     let first = service.run(&["cluster", "demand", "--limit", "1", "-o", "json"]).await;
     let classes: Value = serde_json::from_str(&first.stdout).expect("JSON");
     assert_eq!(classes.as_array().map(Vec::len), Some(1));

@@ -47,7 +47,7 @@ async fn the_nodes_are_shown_with_what_waits_for_room_on_them() {
         job["Tasks"][0]["Resources"] = json!({ "CPU": "6400" });
         cluster.submit(&job).await;
         browser.wait_for_text("Waits for room").await;
-        browser.wait_for_text("docker, 6,400 CPU").await;
+        browser.wait_for_text("docker, 6400 CPU").await;
         browser.assert_no_fault("nodes").await;
         // The node has been idle since it joined.
         browser.visit(&format!("/nodes/{id}")).await;

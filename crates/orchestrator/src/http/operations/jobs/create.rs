@@ -250,7 +250,8 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
     let plan = JobPlan::from_spec(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
     let count = spec.count;
-    let (preview, _turn) = survey::ask(api, move |scheduler| scheduler.preview(&plan, count)).await?;
+    let (preview, _turn) =
+        survey::ask(api, move |scheduler| scheduler.preview(&plan, count)).await?;
     let Preview { nodes, reasons: Reasons { groups, hopeless } } = preview;
     let now = clock::now();
     let state = JobState {
