@@ -61,4 +61,4 @@ pub use turn::Output;
 pub use views::census::{Census, Waiting};
 pub use views::dry_run::Preview;
 pub use views::reasons::Reasons;
-pub use views::standing::{Ahead, Standing, Waits};
+pub use views::standing::{Ahead, Held, Standing, Waits};

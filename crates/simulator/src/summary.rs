@@ -210,12 +210,14 @@ pub enum Sabotage {
     OverlookFailedProbes,
     /// What one namespace says of a node counts as if several said it.
     BelieveOneNamespace,
+    /// A restart does not know how many executions of a job may be live.
+    ForgetMaxRunning,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -242,5 +244,6 @@ impl Sabotage {
         Self::ForgetPassedProbes,
         Self::OverlookFailedProbes,
         Self::BelieveOneNamespace,
+        Self::ForgetMaxRunning,
     ];
 }

@@ -10,6 +10,7 @@ mod definite;
 mod health;
 mod jobs;
 mod leftovers;
+mod limits;
 mod mass_silence;
 mod missing;
 mod namespaces;
