@@ -199,6 +199,7 @@ export interface Explanation {
     Slots: number;
     ReservedNode: string;
   };
+  Gates: { Type: string; Slots: number; Since: string; Message: string }[];
   Nodes: NodeVerdict[];
   Failures: {
     ExecutionID: string;

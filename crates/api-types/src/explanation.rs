@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::execution::ComputeState;
+use crate::gate::ClosedGate;
 use crate::id::{ExecutionId, JobId, NodeId};
 use crate::job::{DryRunNode, JobStateType};
 use crate::reason::ReasonGroup;
@@ -32,6 +33,9 @@ pub struct Explanation {
     pub executions: ExecutionCounts,
     /// Null unless an execution waits for room.
     pub waiting: Option<WaitingJob>,
+    /// What holds executions back that could be placed otherwise; they do not wait for room.
+    #[serde(default)]
+    pub gates: Vec<ClosedGate>,
     /// For each node, whether another execution of the job could be placed there now, and what it
     /// lacks otherwise; of ops and daemon jobs, the nodes for which an execution waits. Empty once
     /// the job is over.

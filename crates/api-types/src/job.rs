@@ -125,6 +125,9 @@ pub struct JobSpec {
     /// 0 to 100, higher first.
     pub priority: u32,
     pub count: u32,
+    /// Executions that may be live at the same time; absent for no limit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub max_running: u32,
     pub constraints: Vec<Constraint>,
     pub meta: BTreeMap<String, String>,
     pub labels: BTreeMap<String, String>,
@@ -283,6 +286,10 @@ pub struct DryRunNode {
     /// Why not, or how many executions the node would get.
     #[serde(rename = "Reason")]
     pub reason: String,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 // === impl Task ===

@@ -14,6 +14,7 @@ pub mod engine;
 pub mod error;
 pub mod execution;
 pub mod explanation;
+pub mod gate;
 pub mod history;
 pub mod id;
 pub mod image;

@@ -54,6 +54,9 @@ submission!(
         "Priority" priority: i64 { minimum = 0, maximum = 100 },
         /// Executions; 0 and absent mean 1. Ignored with a warning above 1 for ops and daemon jobs.
         "Count" count: i64 { minimum = 0, maximum = 1000000 },
+        /// Executions that may be live at the same time; 0 and absent mean no limit. Only for batch
+        /// and ops jobs.
+        "MaxRunning" max_running: i64 { minimum = 0, maximum = 1000000 },
         /// All must hold for the node's labels.
         "Constraints" constraints: Vec<ConstraintSubmission> { max_items = 64 },
         /// Stored without effect; keys under `service.org/` are reserved for the service.

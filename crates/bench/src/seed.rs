@@ -179,6 +179,7 @@ pub(super) fn spec(number: u64, count: u32) -> JobSpec {
         job_type: JobType::Batch,
         priority: 50,
         count,
+        max_running: 0,
         constraints: Vec::new(),
         meta: BTreeMap::new(),
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),

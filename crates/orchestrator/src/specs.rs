@@ -97,6 +97,7 @@ mod tests {
             job_type: JobType::Batch,
             priority: 50,
             count: 1,
+            max_running: 0,
             constraints: Vec::new(),
             meta: Default::default(),
             labels: Default::default(),

@@ -19,7 +19,7 @@ use crate::scheduler::Scheduler;
 use crate::settle::leftover::Starving;
 use crate::settle::reservation;
 use crate::state::node::LiveNode;
-use crate::state::{State, history, idle};
+use crate::state::{State, gate, history, idle};
 use crate::timer::Timer;
 
 /// Panics with a description when the state contradicts itself.
@@ -27,6 +27,7 @@ pub fn check(scheduler: &Scheduler) {
     check_marks(scheduler);
     check_nodes(scheduler);
     check_jobs(scheduler);
+    check_gates(scheduler);
     check_classes(scheduler);
     check_queue(scheduler);
     check_reservations(&scheduler.state, &scheduler.settle.starving);
@@ -103,6 +104,42 @@ fn check_nodes(scheduler: &Scheduler) {
             assert_eq!(slot.due, None, "slot {index} of {} is not ready", rank.job);
         }
     }
+}
+
+/// Panics when more executions of a job are live than it allows, when one that it allows waits
+/// although the node of its slot has room, or when what it says of that is out of date.
+fn check_gates(scheduler: &Scheduler) {
+    let Scheduler { state, settle } = scheduler;
+    let mut gated = BTreeMap::new();
+    for (id, job) in state.jobs.iter() {
+        let (live, most) = (job.executions().len(), job.extras.max_running());
+        assert!(most == 0 || live <= most as usize, "{live} executions of job {id} are live");
+        let gate = job.extras.gate().map(|gate| gate.gate_type);
+        if let Some(gate) = gate {
+            *gated.entry(gate).or_default() += 1;
+        }
+        let is_held = job.is_at_limit() && job.has_slot_to_place() && !job.is_terminal();
+        assert!(!is_held || gate.is_some(), "job {id} does not say that it is at its limit");
+        if job.is_at_limit() || job.is_terminal() {
+            continue;
+        }
+        let is_offering = settle.backlog.offers.contains_key(id);
+        assert_eq!(job.extras.is_offering(), is_offering, "job {id} is not offered to its nodes");
+        let Some(class) = job.class().filter(|_| most > 0 && !is_offering) else { continue };
+        let demand = &state.queue.class(class).demand;
+        let mut after = None;
+        while let Some((index, node)) = job.extras.pending().next_pinned(after) {
+            after = Some(index);
+            let takes_it = state.nodes.get(&node).is_some_and(|node| {
+                node.takes_work() && node.takes_now(demand, &job.plan, state.clock)
+            });
+            let is_postponed = settle.backlog.nodes.contains_key(&node);
+            assert!(!takes_it || is_postponed, "slot {index} of {id} waits, and {node} has room");
+        }
+    }
+    let counted = state.gated.iter().filter(|(_, jobs)| **jobs > 0);
+    let counted: BTreeMap<_, _> = counted.map(|(gate, jobs)| (*gate, *jobs)).collect();
+    assert_eq!(counted, gated, "jobs at a gate");
 }
 
 fn check_jobs(scheduler: &Scheduler) {
@@ -289,8 +326,7 @@ fn check_reservations(state: &State, starving: &Starving) {
                 state.queue.find_class(*id).and_then(|class| class.waiting.first().copied())
             }
             Waiter::Pinned(id) => {
-                let pinned = state.nodes.get(id).and_then(|node| node.pinned().first());
-                pinned.map(|(rank, _)| *rank)
+                state.nodes.get(id).and_then(|node| gate::first_pinned(state, node))
             }
         };
         assert_eq!(first, Some(head.rank), "{waiter:?} has another head");

@@ -63,4 +63,4 @@ pub use views::census::{Census, Waiting};
 pub use views::demand::{ClusterDemand, WaitingClass};
 pub use views::dry_run::Preview;
 pub use views::reasons::Reasons;
-pub use views::standing::{Ahead, Standing, Waits};
+pub use views::standing::{Ahead, Held, Standing, Waits};

@@ -31,6 +31,8 @@ pub(crate) struct Marks {
     /// Jobs with slots that may be placed, and their class. They look for room by themselves, after
     /// the nodes have taken what comes first.
     pub(crate) ready: Marked<(JobId, ClassId)>,
+    /// Jobs with a slot on each node that may run one more execution now.
+    pub(crate) offers: Marked<JobId>,
     /// Jobs whose slots, notices or queues changed: they may have another state.
     pub(crate) jobs: Marked<JobId>,
     /// Nodes whose pinned slots changed, so that another one may be the first.
@@ -48,7 +50,7 @@ pub(crate) struct Marked<T>(VecDeque<T>);
 impl Marks {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { stops, drains, comparisons, covers, reservations, .. } = self;
-        let Self { nodes, ready, jobs, pinned, ended, .. } = self;
+        let Self { nodes, ready, offers, jobs, pinned, ended, .. } = self;
         stops.is_empty()
             && drains.is_empty()
             && comparisons.is_empty()
@@ -56,6 +58,7 @@ impl Marks {
             && reservations.is_empty()
             && nodes.is_empty()
             && ready.is_empty()
+            && offers.is_empty()
             && jobs.is_empty()
             && pinned.is_empty()
             && ended.is_empty()

@@ -23,8 +23,12 @@ use crate::demand::{Demand, Fit, InvalidDemand, Need};
 use crate::rank::Rank;
 use crate::time::Moment;
 
-/// The format of a stored plan. Increment it when an older release would misread a newer plan.
-const FORMAT: u32 = 2;
+/// The format of a stored plan with a gate, which an older release would ignore. Increment it when an
+/// older release would misread a newer plan.
+const FORMAT: u32 = 3;
+
+/// The format of every other plan.
+const UNGATED_FORMAT: u32 = 2;
 
 /// The first format, which left out less.
 const FIRST_FORMAT: u32 = 1;
@@ -43,6 +47,8 @@ pub struct JobPlan {
     pub(crate) timeouts: Timeouts,
     /// Whether the task names secrets or credentials of its namespace.
     pub(crate) names_secrets: bool,
+    /// Executions that may be live at the same time; 0 for no limit.
+    pub(crate) max_running: u32,
     pub(crate) demand: Demand,
 }
 
@@ -100,6 +106,8 @@ struct Stored<'a> {
     timeouts: [u64; 4],
     #[serde(rename = "S", default, skip_serializing_if = "is_default")]
     names_secrets: bool,
+    #[serde(rename = "X", default, skip_serializing_if = "is_default")]
+    max_running: u32,
     #[serde(rename = "E")]
     engine: EngineType,
     #[serde(rename = "U", default, skip_serializing_if = "Option::is_none")]
@@ -135,6 +143,7 @@ impl JobPlan {
             retry: spec.retry_policy,
             timeouts: task.timeouts,
             names_secrets: spec.tasks.iter().any(names_some),
+            max_running: spec.max_running,
             demand: Demand::from_spec(spec)?,
         })
     }
@@ -147,20 +156,22 @@ impl JobPlan {
 
     /// The stored form.
     pub fn to_text(&self) -> String {
-        let Self { job_type, priority, namespace, retry, timeouts, names_secrets, demand } = self;
+        let Self { job_type, priority, namespace, retry, timeouts, .. } = self;
+        let Self { names_secrets, max_running, demand, .. } = self;
         let Demand { fit, need } = demand;
         let Fit { engine, publisher, sources, constraints } = fit;
         let Need { cpu_millis, memory_bytes, disk_bytes, gpus } = *need;
         let RetryPolicy { attempts, delay, max_delay } = *retry;
         let Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after } = *timeouts;
         let stored = Stored {
-            format: FORMAT,
+            format: if *max_running > 0 { FORMAT } else { UNGATED_FORMAT },
             job_type: unless(*job_type, &Usual::JOB_TYPE),
             priority: unless(*priority, &Usual::PRIORITY),
             namespace: unless(namespace.as_str(), &Usual::NAMESPACE).map(Cow::Borrowed),
             retry: unless([attempts, delay, max_delay], &Usual::RETRY),
             timeouts: [execution_timeout, queue_timeout, total_timeout, lost_after],
             names_secrets: *names_secrets,
+            max_running: *max_running,
             engine: *engine,
             publisher: unless(*publisher, &Usual::PUBLISHER),
             sources: sources.clone(),
@@ -201,6 +212,7 @@ impl JobPlan {
             retry: RetryPolicy { attempts, delay, max_delay },
             timeouts: Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after },
             names_secrets: stored.names_secrets,
+            max_running: stored.max_running,
             demand: Demand { fit, need },
         })
     }

@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::state::executions::Orphan;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
-use crate::state::{State, executions, history};
+use crate::state::{State, executions, gate, history};
 use crate::streak::Streak;
 use crate::text::{Text, with_reason};
 use crate::time::Moment;
@@ -158,6 +158,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
         LoadedPlan::Stored(plan) => Ok(plan),
         LoadedPlan::Unreadable { spec } => JobPlan::of_json(&spec),
     };
+    let max_running = plan.as_ref().map_or(0, |plan| plan.max_running);
     let (plan, class) = match plan {
         Ok(plan) if !row.state.is_terminal() => {
             let (plan, class) = state.enter_queue(plan, id, create_time, created_at);
@@ -182,7 +183,9 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
         state.timers.set(since + bound, Timer::QueueTimeout(id));
     }
     state.namespaces.enter(&plan.namespace);
-    state.jobs.put(Box::new(LiveJob::new(row, plan, class)));
+    let mut job = LiveJob::new(row, plan, class);
+    job.limit_to(max_running);
+    state.jobs.put(Box::new(job));
     damaged
 }
 
@@ -205,6 +208,7 @@ fn restore_order(state: &mut State, now: Moment) {
         for index in waiting {
             state.queue_slot(now, id, index);
         }
+        gate::restore(state, id);
         let Some(job) = state.jobs.get_mut(&id) else { continue };
         if job.is_retrying() || !job.extras.unproven.is_empty() {
             let message = job.row().message.clone();
@@ -265,6 +269,7 @@ fn of_damaged(job_type: JobType, priority: u32) -> JobPlan {
         retry: RetryPolicy::default_for(job_type),
         timeouts: Timeouts::default(),
         names_secrets: false,
+        max_running: 0,
         demand: Demand { fit, need },
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod execution;
 pub(crate) mod executions;
 pub(crate) mod extras;
 pub(crate) mod fit;
+pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod idle;
 pub(crate) mod job;
@@ -20,6 +21,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
+use api_types::gate::GateType;
 use api_types::node::{Connection, Membership};
 use api_types::{JobId, NodeId};
 
@@ -59,6 +61,8 @@ pub(crate) struct State {
     /// Live daemon jobs; a node that joins may have to run them.
     pub(crate) daemons: BTreeSet<JobId>,
     pub(crate) namespaces: Namespaces,
+    /// Live jobs with slots that a gate holds, by its type.
+    pub(crate) gated: BTreeMap<GateType, u64>,
     /// Nodes that may back off because of what a single namespace says.
     pub(crate) doubted: BTreeSet<NodeId>,
     pub(crate) timers: Timers,
@@ -94,6 +98,7 @@ impl State {
             queue: Queue::new(key),
             daemons: BTreeSet::new(),
             namespaces: Namespaces::default(),
+            gated: BTreeMap::new(),
             doubted: BTreeSet::new(),
             timers: Timers::new(key),
             silence: Silence::default(),

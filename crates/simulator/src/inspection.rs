@@ -1,5 +1,6 @@
 //! What is inspected after each commit: no node is blamed that nothing has befallen, no slot is
-//! placed twice at the same time, and no node is idle that has work.
+//! placed twice at the same time, no job runs more executions than it allows, and no node is idle
+//! that has work.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use scheduler::change::{EventRow, EventSubject};
 
 use super::agent::Agent;
 use super::docker::{DAMAGED, IMPOSSIBLE};
+use super::orchestrator::Disk;
 use super::workload::DECLINED;
 
 /// What the history says of an offer that is taken back.
@@ -30,14 +32,15 @@ pub(super) struct Inspection {
 
 impl Inspection {
     /// Inspects what was stored since the last time; panics if it finds something.
-    pub(super) fn inspect(&mut self, store: &MemoryStore, agents: &mut [Agent], now: Timestamp) {
+    pub(super) fn inspect(&mut self, disk: &Disk, agents: &mut [Agent], now: Timestamp) {
+        let store = &disk.store;
         let events = store.events.iter().rev().take_while(|event| event.seq > self.seen);
         let events: Vec<_> = events.collect();
         let Some(last) = events.first() else { return };
         self.seen = last.seq;
         let mut has_ended = false;
         for event in events.into_iter().rev() {
-            has_ended |= self.inspect_event(event, store, agents, now);
+            has_ended |= self.inspect_event(event, disk, agents, now);
         }
         if has_ended {
             nobody_is_blamed(store, agents);
@@ -48,18 +51,24 @@ impl Inspection {
     fn inspect_event(
         &mut self,
         event: &EventRow,
-        store: &MemoryStore,
+        disk: &Disk,
         agents: &mut [Agent],
         now: Timestamp,
     ) -> bool {
         let EventSubject::Execution { job, id, node, new, .. } = event.subject else {
             return false;
         };
-        let slot = (job, store.executions[&id].index);
+        let slot = (job, disk.store.executions[&id].index);
         if new == ComputeState::New {
             let other = self.placed.insert(slot, id);
             assert!(other.is_none(), "slot {slot:?} is placed while {other:?} has it");
-            ends_idleness(store, id, node);
+            ends_idleness(&disk.store, id, node);
+            let live = self.placed.range((job, 0)..=(job, u32::MAX)).count();
+            let most = disk.specs[&job].max_running;
+            assert!(
+                most == 0 || live <= most as usize,
+                "{live} executions of job {job} are live, which allows {most}"
+            );
         }
         if new == ComputeState::AskForBid {
             self.offered.entry(id).or_insert(now);

@@ -212,12 +212,14 @@ pub enum Sabotage {
     BelieveOneNamespace,
     /// A node that gets work stays idle in the store.
     KeepIdleness,
+    /// A restart does not know how many executions of a job may be live.
+    ForgetMaxRunning,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -245,5 +247,6 @@ impl Sabotage {
         Self::OverlookFailedProbes,
         Self::BelieveOneNamespace,
         Self::KeepIdleness,
+        Self::ForgetMaxRunning,
     ];
 }

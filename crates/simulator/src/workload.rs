@@ -46,6 +46,9 @@ const NEVER_SECONDS: u32 = 1_000_000;
 /// Of a thousand finite jobs, so many name a secret.
 const NAMING: u64 = 200;
 
+/// Of a thousand finite jobs, so many limit their live executions.
+const LIMITED: u64 = 300;
+
 /// What a job needs of its node, as the end of its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -163,6 +166,7 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
         job_type,
         priority: u32::try_from(random.within(0..101)).expect("small"),
         count: u32::try_from(random.within(1..7)).expect("small"),
+        max_running: 0,
         constraints,
         meta: BTreeMap::new(),
         labels: BTreeMap::new(),
@@ -174,6 +178,9 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
             ..Task::new("main", EngineType::Docker)
         }],
     };
+    if finite && random.chance(LIMITED) {
+        spec.max_running = u32::try_from(random.within(1..4)).expect("small");
+    }
     if finite && random.chance(NAMING) {
         naming(&mut spec);
     }
@@ -193,6 +200,7 @@ pub(super) fn plain(random: &mut Random, cpu: &str, priority: u32) -> JobSpec {
     "plain".clone_into(&mut spec.name);
     (spec.job_type, spec.count, spec.priority) = (JobType::Batch, 1, priority);
     spec.constraints.clear();
+    spec.max_running = 0;
     spec.retry_policy = RetryPolicy { attempts: 3, delay: 1, max_delay: 4 };
     spec.tasks[0].secrets.clear();
     spec.tasks[0].timeouts = Timeouts::default();

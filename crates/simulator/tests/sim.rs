@@ -166,6 +166,11 @@ fn a_run_that_is_repeated_because_its_results_are_refused_is_detected() {
 }
 
 #[test]
+fn a_limit_that_a_restart_forgets_is_detected() {
+    assert!(is_detected(Sabotage::ForgetMaxRunning));
+}
+
+#[test]
 fn a_daemon_that_takes_a_node_for_the_one_that_was_forgotten_is_detected() {
     assert!(is_detected(Sabotage::ForgetJoining));
 }

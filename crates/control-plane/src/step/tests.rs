@@ -66,6 +66,7 @@ fn submit(caller: u32, id: u128, namespace: &str, key: Option<(&str, u8)>) -> (u
         job_type: JobType::Daemon,
         priority: 50,
         count: 1,
+        max_running: 0,
         constraints: Vec::new(),
         meta: Default::default(),
         labels: Default::default(),

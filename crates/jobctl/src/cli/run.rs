@@ -75,6 +75,9 @@ pub(crate) struct JobArgs {
     /// Number of executions
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u32>,
+    /// Executions that may run at the same time; batch and ops jobs only
+    #[arg(long, value_name = "N")]
+    pub(crate) max_running: Option<u32>,
     /// Priority from 0 to 100, higher first
     #[arg(long, value_name = "N")]
     pub(crate) priority: Option<u32>,

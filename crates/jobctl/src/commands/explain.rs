@@ -60,6 +60,10 @@ async fn show(
             fields.add("Reserved", format!("{} is kept free for it", names.name_of(node)));
         }
     }
+    for gate in &explanation.gates {
+        let (held, since) = (executions(gate.slots), age_of_text(now, &gate.since));
+        fields.add("Held back", format!("{held} for {since}: {}", gate.message));
+    }
     out.fields(&fields)?;
     if !explanation.failures.is_empty() {
         let mut table = Table::new(vec!["EXECUTION", "NODE", "STATE", "AGE", "REASON"]);

@@ -36,6 +36,7 @@ pub(crate) fn shorthand(args: &RunArgs, namespace: Option<String>) -> Result<Job
         job_type: Some(job.job_type.clone()),
         priority: job.priority.map(Into::into),
         count: job.count.map(Into::into),
+        max_running: job.max_running.map(Into::into),
         constraints: non_empty(constraints(&job.constraints)?),
         labels: map(&job.labels),
         retry_policy,
@@ -201,14 +202,15 @@ mod tests {
 
     #[test]
     fn every_argument_reaches_its_field_of_the_job() {
-        let line = "--name n --type service --count 2 --priority 7 --label a=b \
+        let line = "--name n --type service --count 2 --max-running 1 --priority 7 --label a=b \
              --attempts 3 --queue-timeout 1m --total-timeout 1h --timeout 90 --cpu 1 \
              --memory 1gb --disk 2gb --gpu 1 -i s3://b/k:/in --result out:/outputs -p local \
              -e X=1=2 --entrypoint sh -w /tmp --network http --domain example.com";
         let mut arguments: Vec<_> = line.split_whitespace().collect();
         arguments.extend(["--constraint", "zone in (a,b),!old,disk>5", "image", "--", "-c", "x y"]);
         let expected = json!({
-            "Name": "n", "Type": "service", "Count": 2, "Priority": 7, "Labels": { "a": "b" },
+            "Name": "n", "Type": "service", "Count": 2, "MaxRunning": 1, "Priority": 7,
+            "Labels": { "a": "b" },
             "Constraints": [
                 { "Key": "zone", "Operator": "in", "Values": ["a", "b"] },
                 { "Key": "old", "Operator": "!", "Values": [] },

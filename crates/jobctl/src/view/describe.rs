@@ -31,6 +31,7 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
         .add_toned("State", state.as_str(), job_tone(state))
         .add_some("Message", with_local_times(&job.state.message))
         .add("Count", spec.count.to_string())
+        .add_some("Max running", limit(spec.max_running))
         .add("Priority", spec.priority.to_string())
         .add("Attempts", attempts(spec.retry_policy))
         .add_some("Labels", pairs(&spec.labels))
@@ -114,6 +115,11 @@ fn timeouts(timeouts: &Timeouts) -> String {
     .map(|(name, seconds)| format!("{name} {seconds} s"))
     .collect::<Vec<_>>()
     .join(", ")
+}
+
+/// Empty without a limit.
+fn limit(most: u32) -> String {
+    if most == 0 { String::new() } else { most.to_string() }
 }
 
 fn attempts(policy: RetryPolicy) -> String {

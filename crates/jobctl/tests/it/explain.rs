@@ -69,3 +69,17 @@ async fn a_service_in_a_crash_loop_says_how_often_since_when_and_why() {
         assert!(since.get(10..11) == Some(" ") && since.get(19..20) == Some(" "), "{shown}");
     }
 }
+
+#[tokio::test]
+async fn a_job_at_its_limit_says_what_holds_it_back() {
+    let service = Service::start().await;
+    let _node = FakeNode::start(&service, 1).await;
+    let limited = ["run", "--detach", "--count", "3", "--max-running", "2", "forever"];
+    let id = service.run(&limited).await.stdout.trim().to_owned();
+    service.until(&id, JobStateType::Running).await;
+    let explained = service.run(&["explain", &id]).await.stdout;
+    assert!(explained.contains("2 of 2 executions run, as MaxRunning allows"), "{explained}");
+    assert!(explained.contains("Held back"), "{explained}");
+    let described = service.run(&["describe", &id]).await.stdout;
+    assert!(described.contains("Max running"), "{described}");
+}

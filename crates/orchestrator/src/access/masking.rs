@@ -21,6 +21,7 @@ pub(crate) fn specification(spec: JobSpec) -> JobSpec {
         job_type: spec.job_type,
         priority: spec.priority,
         count: spec.count,
+        max_running: spec.max_running,
         constraints: Vec::new(),
         meta: BTreeMap::new(),
         labels: spec.labels,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api_types::gate::GateType;
 use api_types::node::{Connection, Eligibility, Membership, Node};
 use api_types::quantity::Resources;
 use control_plane::store::StoreSize;
@@ -43,6 +44,11 @@ struct OfPool {
     pool: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfGate {
+    gate: &'static str,
+}
+
 /// The pools whose permits are open requests.
 const OPEN_REQUESTS: [&str; 3] = ["waiting_read", "event_stream", "log_reader"];
 
@@ -74,11 +80,19 @@ impl Scrape {
     fn queue(&self, registry: &mut Registry) {
         let inputs = sample(self.inputs as u64);
         number(registry, "inputs_waiting", "Inputs that wait for the driver", inputs);
-        let Some(waiting) = self.waiting else { return };
+        let Some(waiting) = &self.waiting else { return };
         let help = "Jobs with executions that wait for capacity on any suitable node";
         number(registry, "queue_jobs", help, sample(waiting.jobs as u64));
         let help = "Slots of ops and daemon jobs that wait for capacity on their node";
         number(registry, "queue_pinned_slots", help, sample(waiting.pinned as u64));
+        let family = Family::<OfGate, Gauge>::default();
+        for gate in GateType::ALL {
+            let jobs = waiting.gated.get(gate).copied().unwrap_or_default();
+            let jobs = i64::try_from(jobs).unwrap_or(i64::MAX);
+            family.get_or_create(&OfGate { gate: gate.as_str() }).set(jobs);
+        }
+        let help = "Jobs with executions that a gate holds back, by gate";
+        registry.register("gated_jobs", help, family);
         let help = "Time since the submission of the oldest waiting job, 0 without one";
         let wait = waiting.longest().map_or(0.0, elapsed);
         quantity(registry, "queue_oldest_wait", help, Unit::Seconds, wait);

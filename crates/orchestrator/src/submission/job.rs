@@ -51,6 +51,7 @@ pub(super) struct Checked {
     /// None: the usual one.
     priority: Option<u32>,
     count: u32,
+    max_running: u32,
     constraints: Vec<Constraint>,
     meta: BTreeMap<String, String>,
     labels: BTreeMap<String, String>,
@@ -86,6 +87,7 @@ pub(super) fn check(
         namespace,
         priority: priority(job.priority, findings),
         count: count(job.count, job_type, findings),
+        max_running: max_running(job.max_running, job_type, findings),
         constraints: constraints(job.constraints.unwrap_or_default(), findings),
         meta: meta(job.meta.unwrap_or_default(), requester, findings),
         labels,
@@ -173,6 +175,21 @@ fn count(count: Option<i64>, job_type: Option<JobType>, findings: &mut Findings)
         return 1;
     }
     u32::try_from(count).unwrap_or(0).max(1)
+}
+
+fn max_running(most: Option<i64>, job_type: Option<JobType>, findings: &mut Findings) -> u32 {
+    let most = most.unwrap_or(0);
+    if !(0..=MAX_COUNT).contains(&most) {
+        let reason = format!("must be between 0 (no limit) and {MAX_COUNT}, got {most}");
+        findings.refuse("MaxRunning", reason);
+    } else if let Some(job_type) = job_type.filter(|it| !it.is_finite() && most > 0) {
+        let reason = format!(
+            "is only allowed for batch and ops jobs: all executions of a {job_type} job run at the \
+             same time"
+        );
+        findings.refuse("MaxRunning", reason);
+    }
+    u32::try_from(most).unwrap_or(0)
 }
 
 fn constraints(submitted: Vec<ConstraintSubmission>, findings: &mut Findings) -> Vec<Constraint> {
@@ -308,6 +325,7 @@ impl Checked {
             job_type,
             priority: self.priority.unwrap_or(DEFAULT_PRIORITY),
             count: self.count,
+            max_running: self.max_running,
             constraints: self.constraints,
             meta: self.meta,
             labels: self.labels,

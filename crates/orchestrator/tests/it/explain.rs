@@ -69,6 +69,7 @@ async fn a_waiting_job_is_explained_by_its_place_and_by_node() {
         "Waiting": {
             "Since": "T", "Slots": 2, "Ahead": 3, "AheadIsMore": false, "ReservedNode": "",
         },
+        "Gates": [],
         "Nodes": [
             { "NodeID": "n-…", "Chosen": false, "Reason": "not enough CPU (in use)" },
             { "NodeID": "n-…", "Chosen": false, "Reason": "no docker engine" },
@@ -158,4 +159,20 @@ async fn a_job_that_waits_for_nothing_shows_where_it_would_fit() {
     let absent = job_path("j-00000000-0000-4000-8000-000000000000/explain");
     server.get(&absent).await.refused(404, "JobNotFound");
     server.get(&job_path("j-1/explain")).await.refused(404, "JobNotFound");
+}
+
+#[tokio::test]
+async fn a_job_at_its_limit_is_explained_by_its_gate() {
+    let server = Server::start().await;
+    let _node = FakeNode::join(&server).await;
+    let job = server.submit(job_with(json!({ "Count": 3, "MaxRunning": 2 }))).await;
+    executions(&server, &job, 2).await;
+    let found = explained(&server, &job).await;
+    let message = "2 of 2 executions run, as MaxRunning allows";
+    assert_eq!(found["Message"], message);
+    assert_eq!(found["Waiting"], Value::Null);
+    let gate = json!({ "Type": "MaxRunning", "Slots": 1, "Since": "T", "Message": message });
+    assert_eq!(redacted(&found)["Gates"], json!([gate]));
+    let reason = "has room, but MaxRunning holds executions back";
+    assert_eq!(found["Nodes"][0]["Reason"], reason);
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use telemetry::metrics::Exposed;
 
 use crate::node::{FakeNode, completed_job, executions};
-use crate::server::{Server, answer, plain_job};
+use crate::server::{Server, answer, job_with, plain_job};
 
 crate::covers! {
     "scrapeMetrics" => requests_are_counted_by_route_and_status;
@@ -29,6 +29,19 @@ async fn names_units_and_labels_keep_to_the_conventions() {
     let open = answer(request.header("Accept", "application/openmetrics-text")).await;
     assert!(open.header("content-type").starts_with("application/openmetrics-text; version=1.0.0"));
     assert!(open.text.ends_with("# EOF\n"), "{}", open.text);
+}
+
+#[tokio::test]
+async fn jobs_at_a_gate_are_counted() {
+    let server = Server::start().await;
+    let at_limit = [("gate", "MaxRunning")];
+    assert_eq!(scraped(&server).await.sum("orchestrator_gated_jobs", &at_limit), 0.0);
+    let _node = FakeNode::join(&server).await;
+    let job = server.submit(job_with(json!({ "Count": 2, "MaxRunning": 1 }))).await;
+    executions(&server, &job, 1).await;
+    let exposed = scraped(&server).await;
+    assert_eq!(exposed.sum("orchestrator_gated_jobs", &at_limit), 1.0);
+    assert_eq!(exposed.sum("orchestrator_queue_jobs", &[]), 0.0);
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ fn plan() -> JobPlan {
             lost_after: u64::MAX,
         },
         names_secrets: true,
+        max_running: 4,
         demand: Demand {
             fit: Fit {
                 engine: EngineType::Docker,
@@ -44,6 +45,7 @@ fn a_plan_reads_back() {
     let mut few = plan();
     few.timeouts = Timeouts::default();
     few.names_secrets = false;
+    few.max_running = 0;
     few.demand.fit.sources.clear();
     few.demand.fit.constraints.clear();
     few.demand.need = Need { cpu_millis: None, memory_bytes: Some(0), disk_bytes: 0, gpus: 0 };
@@ -71,12 +73,20 @@ fn a_plan_of_the_first_format_reads_as_it_was_meant() {
 #[test]
 fn a_plan_that_is_damaged_or_of_a_later_release_is_not_misread() {
     let text = plan().to_text();
-    let later = text.replacen("\"V\":2", "\"V\":3", 1);
-    assert!(matches!(JobPlan::from_text(&later), Err(UnreadablePlan::Format(3))));
+    let later = text.replacen("\"V\":3", "\"V\":4", 1);
+    assert!(matches!(JobPlan::from_text(&later), Err(UnreadablePlan::Format(4))));
     let unknown = text.replacen("\"notin\"", "\"like\"", 1);
     assert!(matches!(JobPlan::from_text(&unknown), Err(UnreadablePlan::Test(_))));
     for end in 0..text.len() {
         let cut = text.get(..end).unwrap_or_default();
         assert!(JobPlan::from_text(cut).is_err(), "{cut}");
     }
+}
+
+#[test]
+fn only_a_plan_with_a_gate_is_unreadable_to_older_releases() {
+    let mut plan = plan();
+    assert!(plan.to_text().starts_with(r#"{"V":3,"#), "{}", plan.to_text());
+    plan.max_running = 0;
+    assert!(plan.to_text().starts_with(r#"{"V":2,"#), "{}", plan.to_text());
 }

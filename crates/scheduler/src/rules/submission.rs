@@ -28,6 +28,7 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     let job_plan =
         JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
+    let max_running = job_plan.max_running;
     let (plan, class) = state.enter_queue(job_plan, id, turn.wall, turn.now);
     let row = JobRow {
         id,
@@ -64,7 +65,9 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     if let Some(bound) = plan.total_timeout() {
         state.timers.set(turn.now + bound, Timer::TotalTimeout(id));
     }
-    state.jobs.put(Box::new(LiveJob::new(row, plan, Some(class))));
+    let mut job = LiveJob::new(row, plan, Some(class));
+    job.limit_to(max_running);
+    state.jobs.put(Box::new(job));
     state.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
     health::hear_witness(state, turn, id);
     place_new(state, turn, id);

@@ -75,6 +75,12 @@ pub(crate) fn work_off_backlog(settle: &mut Settle, state: &mut State, turn: &mu
         settle::pass(settle, state, turn);
     }
     while !turn.budget.is_spent()
+        && let Some((job, after)) = settle.backlog.offers.pop_first()
+    {
+        placement::offer_pinned(settle, state, turn, job, after);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
         && let Some((class, after)) = settle.backlog.refreshes.pop_first()
     {
         notice::refresh_waiting(settle, state, turn, class, after);

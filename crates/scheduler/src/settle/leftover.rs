@@ -32,6 +32,9 @@ pub(crate) struct Backlog {
     pub(crate) nodes: BTreeMap<NodeId, Option<Position>>,
     /// Classes whose jobs may find room, each with the rank of its first job when it was put here.
     pub(crate) classes: BTreeSet<(Rank, ClassId)>,
+    /// Jobs that may run more executions on the nodes for which their slots wait, and the last slot
+    /// whose node was asked.
+    pub(crate) offers: BTreeMap<JobId, Option<u32>>,
     /// Blocked classes some of whose jobs do not say yet that they wait.
     pub(crate) refreshes: BTreeMap<ClassId, Option<Rank>>,
     /// Jobs that are over, some of whose executions are not asked to stop yet.
@@ -72,7 +75,7 @@ pub(crate) struct Head {
 impl Backlog {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { comparisons, nodes, classes, refreshes, stops, drains, .. } = self;
-        let Self { covers, silences, provided, damaged, .. } = self;
+        let Self { covers, silences, provided, damaged, offers, .. } = self;
         comparisons.is_empty()
             && nodes.is_empty()
             && classes.is_empty()
@@ -83,6 +86,7 @@ impl Backlog {
             && silences.is_empty()
             && provided.is_empty()
             && damaged.is_empty()
+            && offers.is_empty()
     }
 
     /// What may be left over from before a restart, but for what the records name themselves.

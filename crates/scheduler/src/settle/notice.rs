@@ -1,7 +1,7 @@
 //! The state of a job and its message.
 //!
-//! The message names failures being retried, silent nodes, why the job waits for room, and what may
-//! fail again, in this order.
+//! The message names failures being retried, silent nodes, the gate that holds slots, why the job
+//! waits for room, and what may fail again, in this order.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -15,8 +15,8 @@ use crate::demand::Want;
 use crate::rank::{ClassId, Rank};
 use crate::rules::job_end;
 use crate::settle::leftover::Settle;
-use crate::state::State;
 use crate::state::job::LiveJob;
+use crate::state::{State, gate};
 use crate::text::Text;
 use crate::turn::Turn;
 use crate::views::explain;
@@ -55,23 +55,34 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     };
     let notice = job.notice();
     let silence_changed = notice.silence.is_empty() != job.extras.shown.silence.is_empty();
-    let is_event =
-        next != job.row().state || waits != job.row().waiting_since.is_some() || silence_changed;
+    let (former_gate, gate) = (job.extras.gate(), gate::current(job, waits));
+    let gate_changed = gate != former_gate.map(|gate| gate.gate_type);
+    let is_event = next != job.row().state
+        || waits != job.row().waiting_since.is_some()
+        || silence_changed
+        || gate_changed;
     if !is_event && notice == job.extras.shown {
         return;
     }
+    let held = gate.map(|gate| gate::message(job, gate));
     state.note_waiting(turn, id, waits);
+    gate::set(state, id, gate, turn.wall);
     let message = match (&notice.retry, &notice.silence) {
         (retry, _) if !retry.is_empty() => retry.clone(),
         (_, silence) if !silence.is_empty() => silence.clone(),
+        _ if let Some(held) = &held => held.clone(),
         _ if waits => explain_and_share(state, id),
         _ => notice.trial.clone(),
     };
     let comment = match next {
         _ if silence_changed && !notice.silence.is_empty() => notice.silence.clone(),
         _ if silence_changed => Text::Constant("all of its nodes are reachable again"),
+        _ if gate_changed && let Some(held) = &held => Text::from(format!("waits: {held}")),
         _ if waits && notice.retry.is_empty() => Text::from(format!("waits for room: {message}")),
         _ if waits => Text::from(format!("waits: {message}")),
+        _ if let Some(left) = former_gate.filter(|_| gate_changed) => {
+            Text::from(format!("no slot waits for {} any more", left.gate_type))
+        }
         JobStateType::Running => Text::Constant("an execution runs"),
         _ => Text::Constant("placed"),
     };
@@ -103,7 +114,8 @@ fn is_blocked(state: &State, job: &LiveJob) -> bool {
         let class = state.queue.class(id);
         job.has_ready_slot(id) && (class.blocked || (class.restored && has_waited))
     });
-    job.extras.pending().has_pinned() || anywhere || daemon_without_node
+    let is_offered = !job.is_at_limit() && !job.extras.is_offering();
+    (job.extras.pending().has_pinned() && is_offered) || anywhere || daemon_without_node
 }
 
 /// Updates the state of the jobs of a class that turned out to be blocked.

@@ -8,7 +8,8 @@ use crate::rank::{ClassId, Rank, Waiter};
 use crate::settle::leftover::{Backlog, Settle};
 use crate::settle::{notice, reservation};
 use crate::state::job::Slot;
-use crate::state::{State, executions};
+use crate::state::node::LiveNode;
+use crate::state::{State, executions, gate};
 use crate::time::Moment;
 use crate::timer::Timer;
 use crate::turn::Turn;
@@ -151,6 +152,43 @@ fn place_pinned(state: &mut State, turn: &mut Turn<'_>, id: JobId, index: u32, n
     reservation::reserved_work_placed(state, Waiter::Pinned(node_id), rank);
 }
 
+/// Places slots of the job on the nodes for which they wait, until as many executions are live as
+/// it allows. Whatever else waits for these nodes has been offered their room before.
+pub(crate) fn offer_pinned(
+    settle: &mut Settle,
+    state: &mut State,
+    turn: &mut Turn<'_>,
+    id: JobId,
+    mut after: Option<u32>,
+) {
+    /// Nodes that are checked in the time that one placement takes.
+    const CHECKED: usize = 32;
+    let mut checked = 0;
+    settle.backlog.offers.remove(&id);
+    while let Some(job) = state.jobs.get(&id).filter(|job| !job.is_at_limit()) {
+        if turn.budget.is_spent() {
+            settle.backlog.offers.insert(id, after);
+            return;
+        }
+        let Some(class) = job.class() else { break };
+        let Some((index, node_id)) = job.extras.pending().next_pinned(after) else { break };
+        after = Some(index);
+        checked += 1;
+        if checked % CHECKED == 0 {
+            turn.budget.spend();
+        }
+        let demand = &state.queue.class(class).demand;
+        let takes_it =
+            |node: &LiveNode| node.takes_work() && node.takes_now(demand, &job.plan, turn.now);
+        let is_postponed = settle.backlog.nodes.contains_key(&node_id);
+        if !is_postponed && state.nodes.get(&node_id).is_some_and(takes_it) {
+            place_pinned(state, turn, id, index, node_id);
+        }
+    }
+    gate::offered(state, id);
+    state.marks.jobs.push(id);
+}
+
 /// Places the jobs of a class, the first in rank first, until those of a class in the backlog come
 /// first.
 pub(crate) fn place_class(
@@ -214,6 +252,9 @@ fn best_candidate(
         .iter()
         .find(|(rank, _)| {
             let Some(job) = state.jobs.get(&rank.job) else { return false };
+            if job.is_at_limit() {
+                return false;
+            }
             let Some(class) = job.class().map(|class| state.queue.class(class)) else {
                 return false;
             };

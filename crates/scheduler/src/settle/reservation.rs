@@ -21,8 +21,9 @@ use api_types::{JobId, NodeId};
 use crate::rank::{Rank, Waiter};
 use crate::reservation::Reservation;
 use crate::settle::reservation::search::Search;
-use crate::state::State;
 use crate::state::job::LiveJob;
+use crate::state::node::LiveNode;
+use crate::state::{State, gate};
 use crate::text::Text;
 use crate::turn::Turn;
 
@@ -49,8 +50,8 @@ pub(crate) fn next_changed_queue(state: &mut State) -> Option<(Waiter, Option<Ra
         return Some((Waiter::Class(id), head));
     }
     let id = state.marks.pinned.pop()?;
-    let head = state.nodes.get(&id).and_then(|node| node.pinned().first());
-    Some((Waiter::Pinned(id), head.map(|(rank, _)| *rank)))
+    let head = state.nodes.get(&id).and_then(|node| gate::first_pinned(state, node));
+    Some((Waiter::Pinned(id), head))
 }
 
 /// Whether the work for which the node is reserved still waits in its queue.
@@ -62,7 +63,8 @@ pub(crate) fn still_waits(state: &State, waiter: Waiter, node: NodeId) -> bool {
             state.queue.find_class(id).is_some_and(|class| class.waiting.contains(&rank))
         }
         Waiter::Pinned(id) => {
-            state.nodes.get(&id).is_some_and(|node| node.pins(rank).next().is_some())
+            let is_pinned = |node: &LiveNode| node.pins(rank).next().is_some();
+            state.nodes.get(&id).is_some_and(is_pinned) && !gate::is_held(state, rank.job)
         }
     }
 }

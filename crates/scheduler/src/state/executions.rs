@@ -10,7 +10,7 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::change::{Effect, EventRow, EventSubject, ExecutionRow, Fact, WorkOrder};
 use crate::state::job::{LiveJob, Slot};
-use crate::state::{State, execution, idle};
+use crate::state::{State, execution, gate, idle};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::{Timer, Timers};
@@ -179,11 +179,12 @@ pub(crate) fn tell_stop(turn: &mut Turn<'_>, row: &ExecutionRow) {
     turn.out.effects.push(Effect::Assign { node: row.node, change });
 }
 
-/// Records a placement: on a probed node the execution is the node's probe, and for a job whose
+/// Records a placement: the job may have reached its limit, on a probed node the execution is the node's probe, and for a job whose
 /// image cannot be fetched it is the job's probe.
 fn note_placed(state: &mut State, job: JobId, execution: ExecutionId, id: NodeId) {
-    let extra = state.jobs.get_mut(&job).and_then(|job| job.extras.existing());
-    if extra.is_some_and(|extra| extra.fetch.placed(execution)) {
+    let Some(placed) = state.jobs.get_mut(&job) else { return };
+    let is_probe = placed.extras.existing().is_some_and(|extra| extra.fetch.placed(execution));
+    if is_probe || placed.is_at_limit() {
         state.withdraw_from_queue(job);
     }
     let Some(node) = state.nodes.get_mut(&id) else { return };
@@ -234,6 +235,7 @@ pub(crate) fn release(
     }
     state.note_drained(turn, row.node);
     if let Some(job) = state.jobs.get_mut(&row.job) {
+        let was_at_limit = job.is_at_limit();
         job.executions.remove(&id);
         if let Some(extra) = job.extras.existing() {
             extra.unproven.remove(&id);
@@ -244,7 +246,12 @@ pub(crate) fn release(
         turn.out.changes.jobs.insert(row.job, job.row.clone());
         match job.is_terminal() {
             true => state.marks.ended.push(row.job),
-            false => state.marks.jobs.push(row.job),
+            false => {
+                state.marks.jobs.push(row.job);
+                if was_at_limit {
+                    gate::opened(state, row.job);
+                }
+            }
         }
     }
     state.timers.cancel(Timer::Offer(id));

@@ -11,6 +11,7 @@ use api_types::{ExecutionId, NodeId};
 use crate::fetch::FetchTrouble;
 use crate::notice::{Notice, SilentNode};
 use crate::rank::ClassId;
+use crate::state::gate::Gate;
 use crate::state::pending::PendingSlots;
 use crate::streak::Streak;
 use crate::text::Text;
@@ -41,6 +42,12 @@ pub(crate) struct Extra {
     pub(crate) silent: BTreeMap<NodeId, SilentNode>,
     /// The notice from which its message was last built.
     pub(crate) shown: Notice,
+    /// Executions that may be live at the same time; 0 for no limit.
+    pub(super) max_running: u32,
+    /// The gate that holds slots of the job, as its message and history say.
+    pub(super) gate: Option<Gate>,
+    /// A slot that a gate held may be placed, and not every node that one waits for was asked yet.
+    pub(super) is_offering: bool,
     /// For jobs with one slot per node: the nodes that have one.
     pub(super) covered: BTreeMap<NodeId, u32>,
 }
@@ -90,6 +97,18 @@ impl Extra {
         &self.secondary
     }
 
+    pub(crate) fn max_running(&self) -> u32 {
+        self.max_running
+    }
+
+    pub(crate) fn gate(&self) -> Option<Gate> {
+        self.gate
+    }
+
+    pub(crate) fn is_offering(&self) -> bool {
+        self.is_offering
+    }
+
     const NONE: Self = Self {
         pending: PendingSlots::NONE,
         ready: BTreeSet::new(),
@@ -101,6 +120,9 @@ impl Extra {
         streak: Streak::NONE,
         silent: BTreeMap::new(),
         shown: Notice::NONE,
+        max_running: 0,
+        gate: None,
+        is_offering: false,
         covered: BTreeMap::new(),
     };
 }

@@ -40,6 +40,13 @@ impl LiveJob {
         Self { row, plan, class, executions: BTreeSet::new(), extras: Extras::default() }
     }
 
+    /// Limits the live executions of the job; 0 for no limit.
+    pub(crate) fn limit_to(&mut self, max_running: u32) {
+        if max_running > 0 {
+            self.extras.to_mut().max_running = max_running;
+        }
+    }
+
     pub(crate) fn row(&self) -> &JobRow {
         &self.row
     }
@@ -58,13 +65,28 @@ impl LiveJob {
 
     /// Whether a slot that is ready to be placed waits in this class.
     pub(crate) fn has_ready_slot(&self, class: ClassId) -> bool {
-        if self.is_terminal() || self.extras.fetch.holds() {
+        if self.is_terminal() || self.extras.fetch.holds() || self.is_at_limit() {
             return false;
         }
         if self.class == Some(class) {
             return self.next_fresh().is_some() || !self.extras.ready.is_empty();
         }
         self.extras.secondary.get(&class).is_some_and(|slots| !slots.is_empty())
+    }
+
+    /// Whether as many executions of the job are live as it allows.
+    pub(crate) fn is_at_limit(&self) -> bool {
+        let live = u32::try_from(self.executions.len()).unwrap_or(u32::MAX);
+        self.extras.max_running > 0 && live >= self.extras.max_running
+    }
+
+    /// Whether any slot could be placed if nothing held it back.
+    pub(crate) fn has_slot_to_place(&self) -> bool {
+        let extras = &self.extras;
+        self.next_fresh().is_some()
+            || !extras.ready.is_empty()
+            || extras.pending.has_pinned()
+            || extras.secondary.values().any(|slots| !slots.is_empty())
     }
 
     /// The classes in which slots of the job wait or may wait, those of tried slots first.

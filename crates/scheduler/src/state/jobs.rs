@@ -10,7 +10,7 @@ use crate::change::{EventRow, EventSubject, Fact, PendingSlotRow};
 use crate::plan::{JobPlan, Plan};
 use crate::rank::ClassId;
 use crate::state::job::{LiveJob, Slot};
-use crate::state::{State, executions, node};
+use crate::state::{State, executions, gate, node};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -304,6 +304,7 @@ impl State {
         message: Text,
     ) {
         self.forget_missing(id);
+        gate::set(self, id, None, turn.wall);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (pending, secondary) = job.extras.take_slots();
         for slot in pending.iter() {

@@ -4,6 +4,9 @@
 //! asked about them whenever one of its executions ends.
 
 use alloc::collections::BTreeMap;
+use core::ops::Bound;
+
+use api_types::NodeId;
 
 use crate::change::PendingSlotRow;
 use crate::time::Moment;
@@ -47,6 +50,15 @@ impl PendingSlots {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PendingSlotRow> {
         self.slots.values()
+    }
+
+    /// The next slot after this one that waits for its node, and that node.
+    pub(crate) fn next_pinned(&self, after: Option<u32>) -> Option<(u32, NodeId)> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut slots = self.slots.range((after, Bound::Unbounded));
+        slots.find_map(|(index, slot)| {
+            slot.pinned.filter(|_| slot.due.is_none()).map(|node| (*index, node))
+        })
     }
 
     /// Whether a slot waits for the end of a delay.

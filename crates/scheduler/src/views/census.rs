@@ -5,12 +5,13 @@ use core::ops::Bound;
 use core::time::Duration;
 
 use api_types::execution::ComputeState;
+use api_types::gate::GateType;
 use api_types::job::JobStateType;
 use api_types::{JobId, NodeId};
 use uuid::Uuid;
 
 use crate::rank::Rank;
-use crate::state::State;
+use crate::state::{State, gate};
 use crate::time::Moment;
 
 /// Everything that is live, by state.
@@ -21,12 +22,14 @@ pub struct Census {
 }
 
 /// The work that waits for room.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Jobs with at least one slot that any node of their pool may run.
     pub jobs: usize,
     /// Slots that only one particular node may run.
     pub pinned: usize,
+    /// Jobs with slots that a gate holds back from room, by the type of the gate.
+    pub gated: BTreeMap<GateType, u64>,
     /// When the oldest of these jobs was submitted.
     pub oldest: Option<Moment>,
     /// When these counts were taken.
@@ -50,14 +53,18 @@ pub(crate) fn census(state: &State) -> Census {
 /// Visits every class in which a job waits, every node, and every pinned slot, but never a
 /// whole queue.
 pub(crate) fn waiting(state: &State, now: Moment) -> Waiting {
-    let mut waiting = Waiting { now, ..Waiting::default() };
+    let gated = state.gated.clone();
+    let mut waiting = Waiting { now, gated, ..Waiting::default() };
     for (_, class) in state.queue.waiting_classes() {
         waiting.jobs += class.waiting.len();
         waiting.note(oldest(&class.waiting));
     }
     for node in state.nodes.values() {
-        waiting.pinned += node.pinned().len();
-        waiting.note(node.pinned().iter().map(|(rank, _)| rank.created).min());
+        let for_room = node.pinned().iter().filter(|(rank, _)| !gate::is_held(state, rank.job));
+        for (rank, _) in for_room {
+            waiting.pinned += 1;
+            waiting.note(Some(rank.created));
+        }
     }
     waiting
 }

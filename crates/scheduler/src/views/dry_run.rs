@@ -43,6 +43,7 @@ pub struct Preview {
 
 pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
     let demand = &plan.demand;
+    let most = if plan.max_running == 0 { u32::MAX } else { plan.max_running };
     // It would be the youngest of its priority.
     let last = JobId::from_uuid(uuid::Uuid::max());
     let namespace = plan.namespace.as_str().into();
@@ -64,8 +65,10 @@ pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
         .map(|(node, _)| Candidate::new(node, demand))
         .collect();
     let given = match plan.job_type {
-        JobType::Ops | JobType::Daemon => candidates.iter().map(|_| 1).collect(),
-        JobType::Batch | JobType::Service => spread(&candidates, u64::from(count)),
+        JobType::Ops | JobType::Daemon => {
+            candidates.iter().zip(0..).map(|(_, before)| u64::from(before < most)).collect()
+        }
+        JobType::Batch | JobType::Service => spread(&candidates, u64::from(count.min(most))),
     };
     let given: BTreeMap<NodeId, u64> =
         candidates.iter().map(|candidate| candidate.id).zip(given).collect();
@@ -75,6 +78,9 @@ pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
             let given = given.get(id).copied().unwrap_or(0);
             let reason = match (obstacle, given) {
                 (Some(obstacle), _) => obstacle.text(),
+                (None, 0) if plan.is_per_node() => {
+                    "has room, but MaxRunning holds executions back".to_owned()
+                }
                 (None, 0) => "has room, but emptier nodes come first".to_owned(),
                 (None, 1) => "would get 1 execution".to_owned(),
                 (None, given) => format!("would get {given} executions"),

@@ -4,16 +4,19 @@
 //! more than [`COUNTED`] entries.
 
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use api_types::gate::GateType;
 use api_types::job::DryRunNode;
 use api_types::reason::Reason;
-use api_types::{JobId, NodeId};
+use api_types::{JobId, NodeId, Timestamp};
 
-use crate::state::State;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
+use crate::state::{State, gate};
+use crate::text::Text;
 use crate::time::Moment;
 use crate::views::reasons::{Collector, Reasons};
 
@@ -22,10 +25,12 @@ use crate::views::reasons::{Collector, Reasons};
 const COUNTED: u32 = 10_000;
 
 /// What a live job waits for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Standing {
     /// `None` while none of its slots waits for room.
     pub waits: Option<Waits>,
+    /// What holds slots back that could be placed otherwise.
+    pub gates: Vec<Held>,
     /// What each node lacks for another execution of the job.
     pub nodes: Vec<DryRunNode>,
     /// The same in groups.
@@ -43,6 +48,16 @@ pub struct Waits {
     pub reserved: Option<NodeId>,
 }
 
+/// The slots of a job that a gate holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    pub gate_type: GateType,
+    pub slots: u32,
+    /// Wall time.
+    pub since: Timestamp,
+    pub message: Text,
+}
+
 /// The waiting jobs that need the same kind of node and come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ahead {
@@ -58,7 +73,7 @@ pub(crate) fn standing(state: &State, id: JobId) -> Option<Standing> {
     let job = state.jobs.get(&id)?;
     // Only a job that is over has none.
     let Some(class) = job.class() else {
-        return Some(Standing { waits: None, nodes: Vec::new(), reasons: Reasons::default() });
+        return Some(Standing::default());
     };
     let mut reasons = Collector::new(&state.queue.class(class).demand);
     let nodes = state.nodes.values();
@@ -69,7 +84,13 @@ pub(crate) fn standing(state: &State, id: JobId) -> Option<Standing> {
         ahead: ahead_of(state, job),
         reserved: reserved_for_job(state, job),
     });
-    Some(Standing { waits, nodes, reasons: reasons.finish() })
+    let gates = job.extras.gate().map(|gate| Held {
+        gate_type: gate.gate_type,
+        slots: job.waiting_slots(),
+        since: gate.since,
+        message: gate::message(job, gate.gate_type),
+    });
+    Some(Standing { waits, gates: gates.into_iter().collect(), nodes, reasons: reasons.finish() })
 }
 
 /// Whether another execution of the job could be placed on the node. Jobs with one execution
@@ -97,6 +118,10 @@ fn chances<'a>(
         None if job.row().waiting_since.is_some() => {
             reasons.has_room(node, Reason::Ahead);
             "has room, others come first".to_owned()
+        }
+        None if let Some(gate) = job.extras.gate() => {
+            reasons.takes_it();
+            format!("has room, but {} holds executions back", gate.gate_type)
         }
         None => {
             reasons.takes_it();

@@ -12,6 +12,7 @@ mod health;
 mod idle;
 mod jobs;
 mod leftovers;
+mod limits;
 mod mass_silence;
 mod missing;
 mod namespaces;

@@ -45,6 +45,7 @@ pub(crate) fn job(job_type: JobType) -> JobSpec {
         job_type,
         priority: 50,
         count: 1,
+        max_running: 0,
         constraints: Vec::new(),
         meta: BTreeMap::new(),
         labels: BTreeMap::new(),

@@ -9,7 +9,8 @@ use control_plane::batch::{Content, NumberedCommit};
 use control_plane::clock::Reading;
 use control_plane::store::memory::MemoryStore;
 use control_plane::store::{Admission, Outcome, Progress, Store, StoreError};
-use scheduler::change::Grant;
+use scheduler::change::{Grant, NewJobRow};
+use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
 use crate::summary::Sabotage;
@@ -90,6 +91,9 @@ impl Disk {
         if self.sabotage == Some(Sabotage::ForgetJoining) {
             self.store.nodes.values_mut().for_each(|row| row.joined_at = Moment::ZERO);
         }
+        if self.sabotage == Some(Sabotage::ForgetMaxRunning) {
+            self.store.new_jobs.values_mut().for_each(forget_max_running);
+        }
         if let Outcome::Written(_) = outcome {
             self.committed = Some((commit.stamp.reading, now));
             self.written = now;
@@ -118,5 +122,15 @@ impl Disk {
             let joined = self.joined.entry(row.id).or_default();
             *joined = row.joined_at.max(*joined);
         }
+    }
+}
+
+/// Sabotage: the stored plan has no limit. The specification has it, but a start does not read that.
+fn forget_max_running(job: &mut NewJobRow) {
+    let mut spec: JobSpec = serde_json::from_str(&job.spec_json).expect("what was submitted");
+    if spec.max_running > 0 {
+        spec.max_running = 0;
+        let plan = JobPlan::from_spec(&spec).expect("it was accepted");
+        job.plan = plan.to_text().into();
     }
 }

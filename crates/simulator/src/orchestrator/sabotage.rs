@@ -51,7 +51,8 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::ForgetPassedProbes
             | Sabotage::OverlookFailedProbes
             | Sabotage::BelieveOneNamespace
-            | Sabotage::ForgetJoining,
+            | Sabotage::ForgetJoining
+            | Sabotage::ForgetMaxRunning,
         )
         | None => stamp,
     }

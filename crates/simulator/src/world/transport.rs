@@ -83,8 +83,7 @@ impl World {
         let is_current =
             self.orchestrator.process.as_ref().is_some_and(|current| current.number == process);
         let (outgoing, after) = self.orchestrator.turn(process, self.now, &mut plan);
-        let store = &self.orchestrator.disk.store;
-        self.inspection.inspect(store, &mut self.agents, self.now);
+        self.inspection.inspect(&self.orchestrator.disk, &mut self.agents, self.now);
         for outgoing in outgoing {
             match outgoing {
                 Outgoing::Answer(caller, answer) => self.send_answer(caller, answer),

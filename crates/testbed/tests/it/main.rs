@@ -32,6 +32,7 @@ mod limits;
 mod load;
 mod logging;
 mod logs;
+mod max_running;
 mod metrics;
 mod misspelt;
 mod nodes;

@@ -88,6 +88,21 @@ async fn constraints_and_room_are_told_apart_by_group_of_nodes() {
 }
 
 #[tokio::test]
+async fn a_job_at_its_limit_says_what_holds_its_executions_back() {
+    let Some(cluster) = Cluster::with_agents(1).await else { return };
+    let mut job = with_cpu(batch(&cluster.image, &["sleep", "600"]), "gentle", "0.1");
+    (job["Count"], job["MaxRunning"]) = (json!(3), json!(1));
+    let id = cluster.submit(&job).await;
+    cluster.wait_for_job(id, JobStateType::Running).await;
+    in_browser(&cluster, async |browser| {
+        let texts = ["1 of 1 execution runs, as MaxRunning allows", "2 executions of 3 held back"];
+        one_click(browser, "gentle", &texts).await;
+        browser.assert_no_fault("gate").await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_node_that_is_full_or_reserved_is_named() {
     let spec = ClusterSpec::new()
         .setting("ORCHESTRATOR_STARVATION_SECONDS", "1")

@@ -1,4 +1,4 @@
-// The waiting panel: why a job waits, what would make it run, how many jobs are ahead, and what failed so far.
+// The waiting panel: why a job waits, what holds executions back, what would make it run, and what failed so far.
 
 import { path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
@@ -22,6 +22,7 @@ export function waitingPanel(explanation) {
   const { Waiting: waiting, Failures: failures } = explanation;
   const parts = [];
   if (waiting) parts.push(waits(explanation, waiting));
+  parts.push(...explanation.Gates.map((gate) => heldBack(explanation, gate)));
   if (failures.length) parts.push(failed(failures));
   return parts.length ? h("div", null, parts) : null;
 }
@@ -64,6 +65,21 @@ function waits(explanation, waiting) {
     none
       ? joinCommands()
       : byReason(Groups, Nodes.filter(({ Chosen }) => Chosen).map(({ NodeID }) => NodeID)),
+  );
+}
+
+/** What a gate holds back, and until when. @param {Explanation} explanation @param {Explanation["Gates"][number]} gate */
+function heldBack({ Executions }, gate) {
+  return h(
+    "section",
+    { class: "panel waiting", "aria-label": "What holds executions back" },
+    h("h2", { class: "wrap" }, icon("clock"), gate.Message),
+    h(
+      "p",
+      { class: "facts" },
+      h("span", null, `${plural(gate.Slots, "execution")} of ${count(Executions.Total)} held back`),
+      h("span", null, "since ", timeAgo(gate.Since)),
+    ),
   );
 }
 

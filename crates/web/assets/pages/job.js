@@ -221,6 +221,7 @@ function fact(word, value) {
 /** The job's message, unless a panel says it in parts. @param {Job} job @param {Explanation} explanation @param {AbortSignal} signal */
 function message(job, explanation, signal) {
   if (job.State.StateType === "Failed") return failedPanel(job, signal);
-  if (OBVIOUS.test(job.State.Message) || explanation.Waiting) return null;
+  const isGate = explanation.Gates.some(({ Message }) => Message === job.State.Message);
+  if (OBVIOUS.test(job.State.Message) || explanation.Waiting || isGate) return null;
   return h("p", { class: "message" }, timed(job.State.Message));
 }

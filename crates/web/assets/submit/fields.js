@@ -59,6 +59,7 @@ export const GROUPS = [
         ], ["daemon", "daemon: runs on every node"]],
       },
       { path: "Count", name: "Executions", kind: "number" },
+      { path: "MaxRunning", name: "Of these, at the same time", kind: "number", placeholder: "all" },
       {
         path: "Constraints",
         name: "Nodes, one condition a line",

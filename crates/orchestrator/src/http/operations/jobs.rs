@@ -292,6 +292,7 @@ pub(super) fn specification_of(stored: &StoredJob) -> JobSpec {
             job_type: stored.job_type,
             priority: stored.priority,
             count: 0,
+            max_running: 0,
             constraints: Vec::new(),
             meta: BTreeMap::new(),
             labels: BTreeMap::new(),

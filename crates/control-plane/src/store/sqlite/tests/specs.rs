@@ -31,6 +31,7 @@ fn spec(namespace: &str) -> JobSpec {
         job_type: JobType::Batch,
         priority: 50,
         count: 3,
+        max_running: 0,
         constraints: Vec::new(),
         meta: [("large".to_owned(), "x".repeat(100_000))].into(),
         labels: Default::default(),

@@ -54,6 +54,7 @@ pub(super) fn job() -> Job {
         job_type: JobType::Batch,
         priority: 50,
         count: 1,
+        max_running: 0,
         constraints: Vec::new(),
         meta: BTreeMap::from([("service.org/requester.id".to_owned(), NODE.to_string())]),
         labels: BTreeMap::from([("team".to_owned(), "docs".to_owned())]),

@@ -36,6 +36,7 @@ pub(in crate::http) fn explanation() -> Explanation {
             ahead_is_more: false,
             reserved_node: None,
         }),
+        gates: Vec::new(),
         nodes: vec![DryRunNode { node_id: NODE, chosen: false, reason }],
         failures: vec![ExecutionFailure {
             execution_id: EXECUTION,

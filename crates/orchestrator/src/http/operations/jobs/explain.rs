@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use api_types::explanation::{ExecutionFailure, Explanation, WaitingJob};
+use api_types::gate::ClosedGate;
 use api_types::{JobId, reason, routes};
 use axum::extract::State;
 use control_plane::store::Reads;
 use scheduler::change::ExecutionRow;
-use scheduler::{Reasons, Standing, Waits};
+use scheduler::{Held, Reasons, Standing, Waits};
 
 use super::summary::summary;
 use crate::access::masking;
@@ -54,9 +55,8 @@ pub(super) async fn explain(
     let (job, failures) = api.read(read).await?;
     let is_over = job.state.state_type.is_terminal();
     let standing = standing.filter(|_| !is_over);
-    let nothing = Standing { waits: None, nodes: Vec::new(), reasons: Reasons::default() };
-    let Standing { waits, nodes, reasons: Reasons { groups, hopeless } } =
-        standing.unwrap_or(nothing);
+    let Standing { waits, gates, nodes, reasons: Reasons { groups, hopeless } } =
+        standing.unwrap_or_default();
     let groups = match access.shows_content(&job.namespace) {
         true => groups,
         false => groups.into_iter().map(masking::reason).collect(),
@@ -74,6 +74,7 @@ pub(super) async fn explain(
         groups,
         executions: job.executions,
         waiting: waits.as_ref().map(waiting),
+        gates: gates.into_iter().map(closed_gate).collect(),
         nodes,
         failures: failures.into_iter().map(failure).collect(),
     })
@@ -91,6 +92,15 @@ fn waiting(waits: &Waits) -> WaitingJob {
         ahead: waits.ahead.jobs,
         ahead_is_more: waits.ahead.more,
         reserved_node: waits.reserved,
+    }
+}
+
+fn closed_gate(held: Held) -> ClosedGate {
+    ClosedGate {
+        gate_type: held.gate_type.to_string(),
+        slots: held.slots,
+        since: held.since.rfc3339(),
+        message: held.message.to_string(),
     }
 }
 

@@ -1,0 +1,110 @@
+//! Gates: what holds back slots of a job that are ready, other than a lack of room.
+//!
+//! A slot that a gate holds is in no queue of a class, and no node is reserved for it. Gates are
+//! derived from live executions, so that a restart finds them as they were.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use api_types::gate::GateType;
+use api_types::{JobId, Timestamp};
+
+use crate::rank::Rank;
+use crate::state::State;
+use crate::state::job::LiveJob;
+use crate::state::node::LiveNode;
+use crate::text::Text;
+
+/// The gate of a job that is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gate {
+    pub(crate) gate_type: GateType,
+    /// Since when it has held slots of the job without interruption.
+    pub(crate) since: Timestamp,
+}
+
+// === Gates ===
+
+/// The gate that holds slots of the job now; `waits` if slots wait for room.
+///
+/// One that has opened counts as closed until its slots are placed or wait for room: otherwise each
+/// slot that follows another would be an event of the job.
+pub(crate) fn current(job: &LiveJob, waits: bool) -> Option<GateType> {
+    if job.is_terminal() || !job.has_slot_to_place() {
+        return None;
+    }
+    if job.is_at_limit() {
+        return Some(GateType::MaxRunning);
+    }
+    let known = job.extras.gate.map(|gate| gate.gate_type);
+    known.filter(|_| !waits && !job.extras.fetch.holds())
+}
+
+/// Records the gate that holds slots of the job from now on, or that none does.
+pub(crate) fn set(state: &mut State, id: JobId, gate_type: Option<GateType>, since: Timestamp) {
+    let Some(job) = state.jobs.get_mut(&id) else { return };
+    let before = job.extras.gate.map(|gate| gate.gate_type);
+    if before == gate_type {
+        return;
+    }
+    job.extras.to_mut().gate = gate_type.map(|gate_type| Gate { gate_type, since });
+    if let Some(jobs) = before.and_then(|left| state.gated.get_mut(&left)) {
+        *jobs -= 1;
+    }
+    if let Some(entered) = gate_type {
+        *state.gated.entry(entered).or_default() += 1;
+    }
+    let pinned: Vec<_> = job.extras.pending().iter().filter_map(|slot| slot.pinned).collect();
+    for node in pinned {
+        // Another slot may be the first there that waits for room.
+        state.marks.pinned.push(node);
+    }
+}
+
+/// An execution of a job that was at its limit has ended: another slot may be placed.
+pub(crate) fn opened(state: &mut State, id: JobId) {
+    let Some(job) = state.jobs.get_mut(&id) else { return };
+    if job.plan.is_per_node() {
+        job.extras.to_mut().is_offering = true;
+        state.marks.offers.push(id);
+    } else {
+        state.mark_ready(id);
+    }
+}
+
+/// Every node for which a slot of the job waits was asked, unless the job is at its limit again.
+pub(crate) fn offered(state: &mut State, id: JobId) {
+    if let Some(extra) = state.jobs.get_mut(&id).and_then(|job| job.extras.existing()) {
+        extra.is_offering = false;
+    }
+}
+
+/// Derives the gate of a job that was loaded from the store, with its slots and executions. When it
+/// closed is not stored; the last event of the job is at most that old.
+pub(crate) fn restore(state: &mut State, id: JobId) {
+    let Some(job) = state.jobs.get(&id) else { return };
+    let (gate_type, since) = (current(job, false), job.row().modify_time);
+    set(state, id, gate_type, since);
+}
+
+/// What a job says whose slots the gate holds.
+pub(crate) fn message(job: &LiveJob, gate_type: GateType) -> Text {
+    match gate_type {
+        GateType::MaxRunning => {
+            let most = job.extras.max_running;
+            let executions = if most == 1 { "execution runs" } else { "executions run" };
+            Text::from(format!("{most} of {most} {executions}, as MaxRunning allows"))
+        }
+    }
+}
+
+/// The first of the slots that wait for room on this node. One that a gate holds does not.
+pub(crate) fn first_pinned(state: &State, node: &LiveNode) -> Option<Rank> {
+    let mut ranks = node.pinned().iter().map(|(rank, _)| *rank);
+    ranks.find(|rank| !is_held(state, rank.job))
+}
+
+/// Whether a gate holds the slots of the job.
+pub(crate) fn is_held(state: &State, id: JobId) -> bool {
+    state.jobs.get(&id).is_some_and(|job| job.extras.gate.is_some())
+}
