@@ -299,10 +299,11 @@ async fn odd_keys_keep_their_names() {
     for name in names {
         server.put(&format!("odd keys/{name}"), name.as_bytes());
     }
-    let mounted = node(&server).fetch(1, &keyed(&server, "odd keys/")).await.unwrap();
+    let node = node(&server);
+    let mounted = node.fetch(1, &keyed(&server, "odd keys/")).await.unwrap();
     let expected = names.map(|name| (name.to_owned(), name.as_bytes().to_vec()));
     assert_eq!(tree(&mounted.source), expected);
-    let mounted = node(&server).fetch(2, &keyed(&server, "odd keys/a b")).await.unwrap();
+    let mounted = node.fetch(2, &keyed(&server, "odd keys/a b")).await.unwrap();
     assert_eq!(fs::read(mounted.source).unwrap(), b"a b");
 }
 
