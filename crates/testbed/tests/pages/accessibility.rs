@@ -20,10 +20,11 @@ const AXE_VARIABLE: &str = "AXE";
 const UPDATE_VARIABLE: &str = "UPDATE_PICTURES";
 
 /// The pages of which the documentation has pictures, and what these are called.
-const DOCUMENTED: [(&str, &str); 8] = [
+const DOCUMENTED: [(&str, &str); 9] = [
     ("busy-overview-light-1280", "overview"),
     ("busy-jobs-light-1280", "jobs"),
     ("busy-waiting-light-1280", "waiting"),
+    ("busy-failed-light-1280", "failed"),
     ("busy-logs-dark-1280", "logs-dark"),
     ("busy-submit-light-1280", "submit"),
     ("access-light-1280", "access"),

@@ -83,7 +83,7 @@ function execution(event) {
 function listed(events, all, link) {
   if (!events.length) return none();
   const links = events.slice(0, NAMED).flatMap((event, at) => [at ? ", " : "", link(event)]);
-  return [...links, all > NAMED ? ` and ${count(all - NAMED)} more` : ""];
+  return h("span", { class: "listed" }, links, all > NAMED ? ` and ${count(all - NAMED)} more` : "");
 }
 
 function none() {
