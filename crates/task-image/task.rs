@@ -18,8 +18,8 @@ const USAGE: &str = "usage: task SUBCOMMAND
   stubborn SECONDS             the same, but ignore SIGTERM
   await                        print a line, wait for SIGUSR1, print another line
   exit CODE [WORD...]          print the words, exit with the code
-  env                          print the environment, sorted
-  pwd                          print the working directory
+  exit odd                     exit with 1 if the index of the execution is odd
+  env, pwd                     print the environment, sorted, or the working directory
   cat PATH...                  print files
   wc [--share] [PATH]          count lines, words and bytes of every file below PATH (/inputs);
                                with --share only this execution's part of the lines
@@ -33,8 +33,7 @@ const USAGE: &str = "usage: task SUBCOMMAND
   stream LINES WIDTH TIMES INTERVAL_MS  print LINES lines of WIDTH bytes each time
   binary                       print every byte once, without a line end
   bytes COUNT [stdout|stderr]  print COUNT bytes, without a line end
-  net                          print the names of the network interfaces
-  limits                       print the limits of this control group: cpu, memory, pids
+  net, limits                  print the names of the network interfaces, or the control group's limits
   children COUNT               start COUNT processes, print how many were started";
 
 /// The exit code that shells report after SIGTERM.
@@ -78,6 +77,7 @@ fn run(arguments: &[String]) -> Outcome {
             sleep(seconds)?;
         }
         ["await"] => await_signal(),
+        ["exit", "odd"] => return Ok(share()?.0 as u8 % 2),
         ["exit", code, words @ ..] => {
             if !words.is_empty() {
                 println!("{}", words.join(" "));

@@ -10,6 +10,18 @@ export interface Resources {
 export interface JobState {
   StateType: string;
   Message: string;
+  FailedCount?: number;
+  FailedIndexes?: string;
+}
+
+export interface Slots {
+  Total: number;
+  Completed: number;
+  Failed: number;
+  Unfinished: number;
+  Running: number;
+  FailedIndexes: string;
+  Buckets: { First: number; Last: number; Completed: number; Failed: number; Unfinished: number }[];
 }
 
 export interface Counts {

@@ -8,6 +8,7 @@ use api_types::explanation::Explanation;
 use api_types::history::ListHistory;
 use api_types::job::{CreateJob, DescribeJob, DryRun, Job, ListJobs, StopJob};
 use api_types::routes;
+use api_types::slots::DescribeSlots;
 use api_types::submission::{CreateJobRequest, JobSubmission};
 use api_types::summary::ListJobSummaries;
 use bytes::Bytes;
@@ -53,6 +54,10 @@ pub struct HistoryQuery {
 /// Selects and orders executions of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecutionsQuery {
+    /// Words or numbers, separated by commas.
+    pub state: Option<String>,
+    /// As `3,17,90-99`.
+    pub index: Option<String>,
     pub limit: Option<u32>,
     pub next_token: Option<String>,
     pub order_by: Option<String>,
@@ -183,6 +188,16 @@ impl Client {
             .await
     }
 
+    /// `GET /jobs/:id/slots`: what became of the indexes, in at most so many ranges.
+    pub async fn job_slots(
+        &self,
+        id: impl Display,
+        buckets: Option<u32>,
+    ) -> Result<DescribeSlots, ClientError> {
+        let pairs = Pairs::default().add("buckets", buckets);
+        self.get(&routes::fill(routes::JOB_SLOTS, segment(id))).query(&pairs.0).send().await
+    }
+
     /// `GET /jobs/:id/results`.
     pub async fn job_results(
         &self,
@@ -235,6 +250,8 @@ impl HistoryQuery {
 impl ExecutionsQuery {
     fn pairs(&self) -> Pairs {
         Pairs::default()
+            .add("state", self.state.as_ref())
+            .add("index", self.index.as_ref())
             .add("limit", self.limit)
             .add("next_token", self.next_token.as_ref())
             .add("order_by", self.order_by.as_ref())

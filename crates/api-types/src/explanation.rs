@@ -31,6 +31,12 @@ pub struct Explanation {
     #[serde(default)]
     pub groups: Vec<ReasonGroup>,
     pub executions: ExecutionCounts,
+    /// Indexes that failed and are not tried again.
+    #[serde(default)]
+    pub failed_count: u32,
+    /// These, as `3,17,90-99`; a list above 4 KiB ends with `…`.
+    #[serde(default)]
+    pub failed_indexes: String,
     /// Null unless an execution waits for room.
     pub waiting: Option<WaitingJob>,
     /// What holds executions back that could be placed otherwise; they do not wait for room.

@@ -132,6 +132,9 @@ pub struct JobSpec {
     pub meta: BTreeMap<String, String>,
     pub labels: BTreeMap<String, String>,
     pub retry_policy: RetryPolicy,
+    /// How many indexes may fail before the job does; -1 for any number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub max_failed: i32,
     /// Exactly one.
     pub tasks: Vec<Task>,
 }
@@ -142,6 +145,12 @@ pub struct JobSpec {
 pub struct JobState {
     pub state_type: JobStateType,
     pub message: String,
+    /// Indexes that failed and are not tried again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_count: u32,
+    /// These, as `3,17,90-99`; a list above 4 KiB ends with `…`. Lists of jobs leave it out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub failed_indexes: String,
 }
 
 /// How often and how soon a failed run is retried.
@@ -288,8 +297,18 @@ pub struct DryRunNode {
     pub reason: String,
 }
 
-fn is_zero(number: &u32) -> bool {
-    *number == 0
+/// Whether a field may be left out.
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+// === impl JobState ===
+
+impl JobState {
+    /// The state of a job in which no index has failed.
+    pub fn new(state_type: JobStateType, message: impl Into<String>) -> Self {
+        Self { state_type, message: message.into(), failed_count: 0, failed_indexes: String::new() }
+    }
 }
 
 // === impl Task ===

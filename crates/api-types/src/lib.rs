@@ -33,6 +33,7 @@ pub mod routes;
 pub mod search;
 pub mod secret;
 pub mod selector;
+pub mod slots;
 pub mod source;
 pub mod submission;
 pub mod summary;

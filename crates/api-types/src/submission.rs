@@ -64,6 +64,9 @@ submission!(
         /// Labels by which jobs can be selected.
         "Labels" labels: BTreeMap<String, String>,
         "RetryPolicy" retry_policy: RetryPolicySubmission,
+        /// For batch and ops jobs: how many indexes may fail before the job does; 0 when absent, -1
+        /// for any number.
+        "MaxFailed" max_failed: i64 { minimum = -1, maximum = 1000000 },
         /// Exactly one.
         "Tasks" tasks: Vec<TaskSubmission>
             { required = true, value_type = Vec<TaskSubmission>, min_items = 1, max_items = 1 },

@@ -41,7 +41,7 @@ pub struct JobSummary {
 pub struct ExecutionCounts {
     /// Executions that the job is to have: its `Count`, or one for each of its nodes.
     pub total: u32,
-    /// Of these, those that neither run nor have completed; 0 once the job is over.
+    /// Of these, those that wait for a run; 0 once the job is over.
     pub waiting: u32,
     /// Executions whose process has started and that have not ended.
     pub running: u32,

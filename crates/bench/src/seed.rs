@@ -184,6 +184,7 @@ pub(super) fn spec(number: u64, count: u32) -> JobSpec {
         meta: BTreeMap::new(),
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
+        max_failed: 0,
         tasks: vec![Task::new("main", EngineType::Noop)],
     }
 }

@@ -38,7 +38,7 @@ pub use self::commit::{
 pub use self::query::{
     EventEntry, EventsPage, EventsQuery, ExecutionOrder, ExecutionPosition, ExecutionQuery,
     FoundJobs, JobOrder, JobPosition, JobQuery, LiveExecution, LiveExecutionsQuery, LoadRow,
-    Namespaces, SearchQuery, StoredCurve, StoredNames,
+    Namespaces, SearchQuery, StoredCurve, StoredNames, StoredOutcomes,
 };
 
 /// Output-tail bytes kept per job; the oldest make room for new ones.
@@ -122,6 +122,8 @@ pub trait Reads: Send + Sync {
     /// 100,000 live and 10,000 ended ones.
     fn search_jobs(&self, query: &SearchQuery) -> Result<FoundJobs, StoreError>;
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError>;
+    /// What became of the job's slots.
+    fn outcomes(&self, id: JobId) -> Result<Option<StoredOutcomes>, StoreError>;
     /// Counts every job that is over.
     fn job_totals(&self) -> Result<JobTotals, StoreError>;
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;
@@ -228,6 +230,8 @@ pub struct StoredJob {
     pub revision: u64,
     pub create_time: Timestamp,
     pub modify_time: Timestamp,
+    /// Slots that failed and are not tried again.
+    pub failed_slots: u32,
 }
 
 /// What a list shows of a job.
@@ -250,6 +254,8 @@ pub struct StoredSummary {
     pub running: u32,
     pub completed: u32,
     pub failed: u32,
+    /// Slots that failed and are not tried again.
+    pub failed_slots: u32,
     /// The `JobSpec` as JSON, of a queued job whose specification is not large.
     pub queued_spec: Option<String>,
 }

@@ -13,7 +13,7 @@ mod tone;
 mod usage;
 
 pub(crate) use access::{credential_fields, namespace_fields, secret_fields};
-pub(crate) use describe::{execution_fields, job_fields, node_fields};
+pub(crate) use describe::{execution_fields, failed_indexes, job_fields, node_fields};
 pub(crate) use dry_run::DryRunRow;
 pub(crate) use event::{EventNames, NumberedEvent};
 pub(crate) use execution::ExecutionRow;

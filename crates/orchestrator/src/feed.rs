@@ -125,6 +125,7 @@ mod tests {
             slots: Slots::below(1),
             fresh: 1,
             completed: 0,
+            failed_slots: 0,
             evaluation: EvaluationId::from_uuid(Uuid::nil()),
             live: true,
         };

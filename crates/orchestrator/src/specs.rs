@@ -102,6 +102,7 @@ mod tests {
             meta: Default::default(),
             labels: Default::default(),
             retry_policy: RetryPolicy::default_for(JobType::Batch),
+            max_failed: 0,
             tasks: Vec::new(),
         })
     }

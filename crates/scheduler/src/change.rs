@@ -3,6 +3,8 @@
 //! Rows are what the store keeps. A batch of inputs shares one [`Changes`]. A record that changes
 //! several times within a batch is written once, in its final state; every history event is kept.
 
+mod live;
+
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -22,11 +24,12 @@ use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::health::Health;
 use crate::node_event::History;
-use crate::plan::JobPlan;
+use crate::outcomes::Chunk;
 use crate::slots::Slots;
 use crate::text::Text;
 use crate::time::Moment;
 
+pub use self::live::{JobOutcomes, Live, LiveJobRow, LoadedPlan, SlotNode};
 pub use crate::tries::Tries;
 
 /// The version of a job's first specification.
@@ -44,6 +47,10 @@ pub struct Changes {
     pub successors: Vec<(ExecutionId, ExecutionId)>,
     /// Slots that wait for placement or for the end of a delay; `None` removes one.
     pub pending_slots: BTreeMap<(JobId, u32), Option<PendingSlotRow>>,
+    /// Chunks of outcomes in which a slot ended, by their number.
+    pub outcomes: BTreeMap<(JobId, u32), Chunk>,
+    /// Why the first slot failed of a job that goes on, once per job.
+    pub first_failures: Vec<(JobId, Text)>,
     pub nodes: BTreeMap<NodeId, Option<NodeRow>>,
     /// In order of `seq`, without a gap.
     pub events: Vec<EventRow>,
@@ -63,7 +70,7 @@ pub struct NewJobRow {
     pub created_at: Moment,
     /// The `JobSpec` as JSON, of the version that the row has at the same time.
     pub spec_json: Arc<str>,
-    /// What a start needs of it; see [`JobPlan::to_text`].
+    /// What a start needs of it; see [`JobPlan::to_text`](crate::plan::JobPlan::to_text).
     pub plan: Arc<str>,
 }
 
@@ -95,6 +102,8 @@ pub struct JobRow {
     pub fresh: u32,
     /// Slots that are completed.
     pub completed: u32,
+    /// Slots that failed and are not tried again.
+    pub failed_slots: u32,
     /// The evaluation that places the fresh slots.
     pub evaluation: EvaluationId,
     /// Whether the job has work left: its state is not terminal, or one of its executions is not. A
@@ -295,50 +304,6 @@ pub struct WorkOrder {
     pub resources: Resources,
 }
 
-/// What was live at the last commit, apart from the jobs; the scheduler resumes from it.
-#[derive(Debug, Default)]
-pub struct Live {
-    /// Executions of live jobs whose compute state is not terminal.
-    pub executions: Vec<ExecutionRow>,
-    pub pending_slots: Vec<PendingSlotRow>,
-    pub nodes: Vec<NodeRow>,
-    /// The sequence number of the last event; 0 when there is none.
-    pub last_seq: u64,
-    /// For jobs with one slot per node, the node of each slot, including slots that have ended.
-    pub covered: Vec<SlotNode>,
-}
-
-/// The node of a slot of a job that has one slot per node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SlotNode {
-    pub job: JobId,
-    pub index: u32,
-    pub node: NodeId,
-    /// When the slot was first placed there; `None` if it waits for that.
-    pub at: Option<Moment>,
-}
-
-/// A job whose row is `live`.
-#[derive(Debug)]
-pub struct LiveJobRow {
-    pub row: JobRow,
-    pub job_type: JobType,
-    pub priority: u32,
-    pub plan: LoadedPlan,
-    pub create_time: Timestamp,
-    pub created_at: Moment,
-}
-
-/// What was stored with a job's specification.
-#[derive(Debug)]
-pub enum LoadedPlan {
-    Stored(JobPlan),
-    /// No plan that this release can read. The specification as stored, which may be damaged too.
-    Unreadable {
-        spec: Arc<str>,
-    },
-}
-
 // === impl JobRow ===
 
 impl JobRow {
@@ -382,14 +347,26 @@ impl EventRow {
 
 impl Changes {
     pub fn is_empty(&self) -> bool {
-        let Self { new_jobs, jobs, executions, outputs, successors, pending_slots, nodes, events } =
-            self;
+        let Self {
+            new_jobs,
+            jobs,
+            executions,
+            outputs,
+            successors,
+            pending_slots,
+            outcomes,
+            first_failures,
+            nodes,
+            events,
+        } = self;
         new_jobs.is_empty()
             && jobs.is_empty()
             && executions.is_empty()
             && outputs.is_empty()
             && successors.is_empty()
             && pending_slots.is_empty()
+            && outcomes.is_empty()
+            && first_failures.is_empty()
             && nodes.is_empty()
             && events.is_empty()
     }

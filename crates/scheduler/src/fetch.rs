@@ -85,6 +85,20 @@ impl FetchTrouble {
         }
     }
 
+    /// The slot that a node refused is not tried again, so that its probe may be any other. Returns
+    /// whether that changes anything.
+    pub(crate) fn try_any(&mut self) -> bool {
+        let before = self.hold;
+        self.hold = match before {
+            Hold::ProbeWanted(Of::Tried) => Hold::ProbeWanted(Of::Any),
+            Hold::Probing(probe, Of::Tried) => Hold::Probing(probe, Of::Any),
+            Hold::Open | Hold::Delayed | Hold::ProbeWanted(Of::Any) | Hold::Probing(_, Of::Any) => {
+                before
+            }
+        };
+        self.hold != before
+    }
+
     /// Records a placement. Returns whether no further execution may be placed for now.
     pub(crate) fn placed(&mut self, execution: ExecutionId) -> bool {
         if let Hold::ProbeWanted(of) = self.hold {

@@ -18,6 +18,7 @@ use crate::rules::patience;
 use crate::scheduler::Scheduler;
 use crate::settle::leftover::Starving;
 use crate::settle::reservation;
+use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
 use crate::state::{State, gate, history, idle};
 use crate::timer::Timer;
@@ -188,12 +189,7 @@ fn check_jobs(scheduler: &Scheduler) {
             indices.last().is_none_or(|last| *last < job.row().fresh),
             "job {id} has a slot that was never handed out"
         );
-        if !job.is_terminal() && job.plan.job_type == api_types::job::JobType::Batch {
-            let known = u64::try_from(slots).unwrap_or(u64::MAX)
-                + u64::from(job.row().completed)
-                + u64::from(job.untried_slots());
-            assert_eq!(known, u64::from(job.row().slots.len()), "job {id} lost a slot");
-        }
+        check_outcomes(job, slots);
     }
     assert_eq!(held, scheduler.state.executions.len(), "an execution belongs to no live job");
     let mut namespaces = BTreeMap::new();
@@ -201,6 +197,24 @@ fn check_jobs(scheduler: &Scheduler) {
         *namespaces.entry(Arc::clone(&job.plan.namespace)).or_default() += 1;
     }
     assert_eq!(scheduler.state.namespaces.counts(), &namespaces, "live jobs of each namespace");
+}
+
+/// Completed, failed, waiting and live slots add up; `open` are those that wait or run and were
+/// tried.
+fn check_outcomes(job: &LiveJob, open: usize) {
+    let (id, row) = (job.row().id, job.row());
+    if row.slots.len() > 1 {
+        let tally = job.extras.outcomes.tally(&row.slots);
+        let known = (tally.completed, tally.failed);
+        assert_eq!(known, (row.completed, row.failed_slots), "outcomes of job {id} are lost");
+    }
+    if !job.is_terminal() && job.plan.job_type.is_finite() {
+        let known = u64::try_from(open).unwrap_or(u64::MAX)
+            + u64::from(row.completed)
+            + u64::from(row.failed_slots)
+            + u64::from(job.untried_slots());
+        assert_eq!(known, u64::from(row.slots.len()), "job {id} lost a slot");
+    }
 }
 
 fn check_classes(scheduler: &Scheduler) {

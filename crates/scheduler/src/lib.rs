@@ -34,6 +34,7 @@ pub mod node_event;
 pub mod node_name;
 mod notice;
 mod occupancy;
+pub mod outcomes;
 pub mod plan;
 mod queue;
 mod rank;

@@ -1,4 +1,4 @@
-//! What a job says before and after the reason why it waits for room.
+//! What a job says in addition to the reason why it waits for room.
 
 use crate::text::Text;
 
@@ -17,12 +17,18 @@ pub(crate) struct Notice {
     pub(crate) silence: Text,
     /// The repeated failure after which it runs again; said if there is nothing else to say.
     pub(crate) trial: Text,
+    /// Why the first slot failed of a job that goes on.
+    pub(crate) failure: Text,
 }
 
 // === impl Notice ===
 
 impl Notice {
     /// Nothing to report.
-    pub(crate) const NONE: Self =
-        Self { retry: Text::Constant(""), silence: Text::Constant(""), trial: Text::Constant("") };
+    pub(crate) const NONE: Self = Self {
+        retry: Text::Constant(""),
+        silence: Text::Constant(""),
+        trial: Text::Constant(""),
+        failure: Text::Constant(""),
+    };
 }

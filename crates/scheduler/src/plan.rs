@@ -23,12 +23,12 @@ use crate::demand::{Demand, Fit, InvalidDemand, Need};
 use crate::rank::Rank;
 use crate::time::Moment;
 
-/// The format of a stored plan with a gate, which an older release would ignore. Increment it when an
+/// The format of a stored plan with a gate or tolerance, which an older release would ignore. Increment it when an
 /// older release would misread a newer plan.
 const FORMAT: u32 = 3;
 
 /// The format of every other plan.
-const UNGATED_FORMAT: u32 = 2;
+const PLAIN_FORMAT: u32 = 2;
 
 /// The first format, which left out less.
 const FIRST_FORMAT: u32 = 1;
@@ -49,6 +49,8 @@ pub struct JobPlan {
     pub(crate) names_secrets: bool,
     /// Executions that may be live at the same time; 0 for no limit.
     pub(crate) max_running: u32,
+    /// How many slots may fail before the job does; -1 for any number.
+    pub(crate) max_failed: i32,
     pub(crate) demand: Demand,
 }
 
@@ -108,6 +110,8 @@ struct Stored<'a> {
     names_secrets: bool,
     #[serde(rename = "X", default, skip_serializing_if = "is_default")]
     max_running: u32,
+    #[serde(rename = "F", default, skip_serializing_if = "is_default")]
+    max_failed: i32,
     #[serde(rename = "E")]
     engine: EngineType,
     #[serde(rename = "U", default, skip_serializing_if = "Option::is_none")]
@@ -144,6 +148,7 @@ impl JobPlan {
             timeouts: task.timeouts,
             names_secrets: spec.tasks.iter().any(names_some),
             max_running: spec.max_running,
+            max_failed: spec.max_failed,
             demand: Demand::from_spec(spec)?,
         })
     }
@@ -157,14 +162,15 @@ impl JobPlan {
     /// The stored form.
     pub fn to_text(&self) -> String {
         let Self { job_type, priority, namespace, retry, timeouts, .. } = self;
-        let Self { names_secrets, max_running, demand, .. } = self;
+        let Self { names_secrets, max_running, max_failed, demand, .. } = self;
         let Demand { fit, need } = demand;
         let Fit { engine, publisher, sources, constraints } = fit;
         let Need { cpu_millis, memory_bytes, disk_bytes, gpus } = *need;
         let RetryPolicy { attempts, delay, max_delay } = *retry;
         let Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after } = *timeouts;
+        let is_plain = *max_running == 0 && *max_failed == 0;
         let stored = Stored {
-            format: if *max_running > 0 { FORMAT } else { UNGATED_FORMAT },
+            format: if is_plain { PLAIN_FORMAT } else { FORMAT },
             job_type: unless(*job_type, &Usual::JOB_TYPE),
             priority: unless(*priority, &Usual::PRIORITY),
             namespace: unless(namespace.as_str(), &Usual::NAMESPACE).map(Cow::Borrowed),
@@ -172,6 +178,7 @@ impl JobPlan {
             timeouts: [execution_timeout, queue_timeout, total_timeout, lost_after],
             names_secrets: *names_secrets,
             max_running: *max_running,
+            max_failed: *max_failed,
             engine: *engine,
             publisher: unless(*publisher, &Usual::PUBLISHER),
             sources: sources.clone(),
@@ -213,6 +220,7 @@ impl JobPlan {
             timeouts: Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after },
             names_secrets: stored.names_secrets,
             max_running: stored.max_running,
+            max_failed: stored.max_failed,
             demand: Demand { fit, need },
         })
     }

@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::state::executions::Orphan;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
-use crate::state::{State, executions, gate, history};
+use crate::state::{State, executions, gate, history, outcomes};
 use crate::streak::Streak;
 use crate::text::{Text, with_reason};
 use crate::time::Moment;
@@ -101,6 +101,9 @@ impl Restore {
             }
             state.restore_cover(job, index, node);
         }
+        for stored in live.outcomes {
+            outcomes::restore(state, stored);
+        }
         restore_order(state, now);
         health::restore_doubts(state, now);
         settle.backlog.restore(state);
@@ -159,6 +162,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
         LoadedPlan::Unreadable { spec } => JobPlan::of_json(&spec),
     };
     let max_running = plan.as_ref().map_or(0, |plan| plan.max_running);
+    let max_failed = plan.as_ref().map_or(0, |plan| plan.max_failed);
     let (plan, class) = match plan {
         Ok(plan) if !row.state.is_terminal() => {
             let (plan, class) = state.enter_queue(plan, id, create_time, created_at);
@@ -184,7 +188,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     }
     state.namespaces.enter(&plan.namespace);
     let mut job = LiveJob::new(row, plan, class);
-    job.limit_to(max_running);
+    job.limit_to(max_running, max_failed);
     state.jobs.put(Box::new(job));
     damaged
 }
@@ -218,6 +222,9 @@ fn restore_order(state: &mut State, now: Moment) {
             let extra = job.extras.to_mut();
             extra.streak = Streak::of_tries(tries.unwrap_or_default());
             (extra.retry, extra.trial) = (Some(message.clone()), Some(message));
+        }
+        let extras = &job.extras;
+        if job.is_retrying() || !extras.unproven.is_empty() || extras.first_failure.is_some() {
             job.extras.to_mut().shown = job.notice();
         }
         for class in job.classes().into_iter().filter(|class| job.has_ready_slot(*class)) {
@@ -270,6 +277,7 @@ fn of_damaged(job_type: JobType, priority: u32) -> JobPlan {
         timeouts: Timeouts::default(),
         names_secrets: false,
         max_running: 0,
+        max_failed: 0,
         demand: Demand { fit, need },
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod mass_silence;
 pub(crate) mod node_name;
 pub(crate) mod offer;
 pub(crate) mod operators;
+pub(crate) mod outcome;
 pub(crate) mod patience;
 pub(crate) mod refusal;
 pub(crate) mod removal;

@@ -15,6 +15,7 @@ pub(crate) mod jobs;
 pub(crate) mod namespaces;
 pub(crate) mod node;
 pub(crate) mod nodes;
+pub(crate) mod outcomes;
 pub(crate) mod pending;
 
 use alloc::boxed::Box;

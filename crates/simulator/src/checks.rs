@@ -1,12 +1,13 @@
 //! The guarantees of the service, checked after all faults are healed and the world has settled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::execution::ComputeState;
 use api_types::history::NodeStateType;
 use api_types::job::{JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use scheduler::change::{EventSubject, ExecutionRow};
+use scheduler::outcomes::SlotOutcome;
 
 use super::docker::{KILLED, REFUSED};
 use super::workload::RequestState;
@@ -19,6 +20,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     histories_of_nodes_are_whole(world)?;
     times_of_a_history_never_go_back(world)?;
     no_slot_completed_twice(world)?;
+    outcomes_are_those_of_executions(world)?;
     nothing_started_twice(world)?;
     unpublished_runs_are_not_repeated(world)?;
     an_outage_is_no_failure_of_a_task(world)
@@ -173,6 +175,42 @@ fn no_slot_completed_twice(world: &World) -> Result<(), String> {
         let slots = completed.range((*id, 0)..=(*id, u32::MAX)).count();
         if u32::try_from(slots) != Ok(row.slots.len()) {
             return Err(format!("job {id} is completed with {slots} of {} slots", row.slots.len()));
+        }
+    }
+    Ok(())
+}
+
+/// The stored outcomes are as many as the row counts. A slot that completed has an execution that
+/// did, and one that failed has none. A job in which a slot failed is not completed.
+fn outcomes_are_those_of_executions(world: &World) -> Result<(), String> {
+    let store = &world.orchestrator.disk.store;
+    for (id, row) in store.jobs.iter().filter(|(_, row)| row.slots.len() > 1) {
+        let outcomes = store.outcomes_of(*id);
+        let tally = outcomes.tally(&row.slots);
+        if (tally.completed, tally.failed) != (row.completed, row.failed_slots) {
+            return Err(format!("job {id} counts other outcomes than {tally:?}"));
+        }
+        if row.state == JobStateType::Completed && tally.failed > 0 {
+            return Err(format!("job {id} is completed, and {} slots failed", tally.failed));
+        }
+        let completed: BTreeSet<u32> = store
+            .executions_of(*id)
+            .into_iter()
+            .filter(|row| row.compute == ComputeState::Completed)
+            .map(|row| row.index)
+            .collect();
+        for index in row.slots.iter() {
+            let has_completed = completed.contains(&index);
+            let agrees = match outcomes.get(index) {
+                SlotOutcome::Completed => has_completed,
+                SlotOutcome::Failed => !has_completed,
+                SlotOutcome::Absent => false,
+                SlotOutcome::ToDo => true,
+            };
+            if !agrees && store.new_jobs[id].job_type.is_finite() {
+                let outcome = outcomes.get(index);
+                return Err(format!("slot {index} of job {id} is {outcome:?}"));
+            }
         }
     }
     Ok(())

@@ -214,12 +214,14 @@ pub enum Sabotage {
     KeepIdleness,
     /// A restart does not know how many executions of a job may be live.
     ForgetMaxRunning,
+    /// The store does not keep what became of the slots of an array.
+    ForgetOutcomes,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -248,5 +250,6 @@ impl Sabotage {
         Self::BelieveOneNamespace,
         Self::KeepIdleness,
         Self::ForgetMaxRunning,
+        Self::ForgetOutcomes,
     ];
 }

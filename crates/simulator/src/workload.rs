@@ -49,6 +49,9 @@ const NAMING: u64 = 200;
 /// Of a thousand finite jobs, so many limit their live executions.
 const LIMITED: u64 = 300;
 
+/// How many slots of a finite job may fail.
+const MAX_FAILED: [i32; 4] = [0, 0, 1, -1];
+
 /// What a job needs of its node, as the end of its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -160,17 +163,22 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
         true => vec![ResultPath { name: "out".to_owned(), path: "/out".to_owned() }],
         false => Vec::new(),
     };
+    let name = random.one_of(&["plain", "plain", "plain", DECLINED]).to_owned();
+    let priority = u32::try_from(random.within(0..101)).expect("small");
+    // Without another draw, so that the rest of a seed's workload stays.
+    let allowed = MAX_FAILED[priority as usize % MAX_FAILED.len()];
     let mut spec = JobSpec {
-        name: random.one_of(&["plain", "plain", "plain", DECLINED]).to_owned(),
+        name,
         namespace: NAMESPACE.to_owned(),
         job_type,
-        priority: u32::try_from(random.within(0..101)).expect("small"),
+        priority,
         count: u32::try_from(random.within(1..7)).expect("small"),
         max_running: 0,
         constraints,
         meta: BTreeMap::new(),
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy { attempts, delay: 1, max_delay: 4 },
+        max_failed: if finite { allowed } else { 0 },
         tasks: vec![Task {
             resources: TaskResources { cpu: cpu.to_owned(), ..TaskResources::default() },
             timeouts,
@@ -199,6 +207,7 @@ pub(super) fn plain(random: &mut Random, cpu: &str, priority: u32) -> JobSpec {
     let (mut spec, _) = job(random);
     "plain".clone_into(&mut spec.name);
     (spec.job_type, spec.count, spec.priority) = (JobType::Batch, 1, priority);
+    spec.max_failed = 0;
     spec.constraints.clear();
     spec.max_running = 0;
     spec.retry_policy = RetryPolicy { attempts: 3, delay: 1, max_delay: 4 };

@@ -220,6 +220,11 @@ fn a_node_that_is_idle_although_it_has_work_is_detected() {
     assert!(is_detected(Sabotage::KeepIdleness));
 }
 
+#[test]
+fn outcomes_that_are_not_stored_with_their_commit_are_detected() {
+    assert!(is_detected(Sabotage::ForgetOutcomes));
+}
+
 fn is_detected(sabotage: Sabotage) -> bool {
     (0..SABOTAGED_SEEDS).any(|seed| simulator::run_with(seed, Some(sabotage)).is_err())
 }

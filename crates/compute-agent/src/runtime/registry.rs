@@ -41,7 +41,7 @@ type Make = fn(&Settings, &Surroundings<'_>) -> Box<dyn Executor>;
 const KINDS: [(EngineType, Make); 3] = [
     (EngineType::Docker, docker),
     (EngineType::Wasm, wasm),
-    (EngineType::Noop, |_, _| Box::new(Noop)),
+    (EngineType::Noop, |_, _| Box::new(Noop::default())),
 ];
 
 /// What an engine may be created from, apart from the settings.

@@ -71,6 +71,7 @@ fn submit(caller: u32, id: u128, namespace: &str, key: Option<(&str, u8)>) -> (u
         meta: Default::default(),
         labels: Default::default(),
         retry_policy: RetryPolicy::default_for(JobType::Daemon),
+        max_failed: 0,
         tasks: vec![Task::new("main", EngineType::Noop)],
     };
     let submit = Submit { id: job(id), spec_json: spec_json(&spec), spec: Arc::new(spec) };

@@ -11,6 +11,7 @@ mod listing;
 mod live;
 mod model;
 mod nodes;
+mod outcomes;
 mod outputs;
 mod records;
 mod retention;
@@ -31,6 +32,7 @@ pub(super) use self::listing::*;
 pub(super) use self::live::*;
 pub(super) use self::model::{Model, random_query};
 pub(super) use self::nodes::*;
+pub(super) use self::outcomes::*;
 pub(super) use self::outputs::the_latest_tails_of_a_job_stay_and_go_with_it;
 pub(super) use self::records::*;
 pub(super) use self::retention::*;
@@ -108,7 +110,10 @@ macro_rules! store_contract {
             a_search_finds_any_part_of_a_name_an_id_or_a_label,
             created_and_ended_jobs_do_not_disturb_a_walk,
             executions_are_listed_in_every_order,
+            executions_are_filtered_by_slot_and_state,
             executions_carry_their_output_and_results,
+            outcomes_of_slots_read_back_chunk_by_chunk,
+            a_job_of_one_slot_stores_no_outcomes,
             the_latest_tails_of_a_job_stay_and_go_with_it,
             history_is_filtered_and_paged,
             results_are_listed_by_slot,

@@ -11,10 +11,12 @@ use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::change::{
-    Changes, EventRow, EventSubject, ExecutionRow, JobRow, Live, LiveJobRow, LoadedPlan, NewJobRow,
-    NodeRow, OutputRow, PendingSlotRow, SlotNode,
+    Changes, EventRow, EventSubject, ExecutionRow, JobOutcomes, JobRow, Live, LiveJobRow,
+    LoadedPlan, NewJobRow, NodeRow, OutputRow, PendingSlotRow, SlotNode,
 };
+use scheduler::outcomes::{Chunk, Outcomes};
 use scheduler::plan::JobPlan;
+use scheduler::text::Text;
 use scheduler::time::Moment;
 
 use crate::audit::{Chain, Chains};
@@ -33,6 +35,8 @@ pub struct MemoryStore {
     pub outputs: BTreeMap<ExecutionId, OutputRow>,
     pub successors: BTreeMap<ExecutionId, ExecutionId>,
     pub pending_slots: BTreeMap<(JobId, u32), PendingSlotRow>,
+    pub outcomes: BTreeMap<(JobId, u32), Chunk>,
+    pub first_failures: BTreeMap<JobId, Text>,
     pub nodes: BTreeMap<NodeId, NodeRow>,
     pub events: Vec<EventRow>,
     /// Sequences of those that belong to nodes that are gone.
@@ -70,6 +74,15 @@ impl MemoryStore {
         rows
     }
 
+    /// What became of the job's slots, as far as it is stored.
+    pub fn outcomes_of(&self, job: JobId) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        for ((_, number), chunk) in self.outcomes.range((job, 0)..=(job, u32::MAX)) {
+            outcomes.insert(*number, chunk.clone());
+        }
+        outcomes
+    }
+
     pub fn state(&self, job: JobId) -> Option<JobStateType> {
         self.jobs.get(&job).map(|row| row.state)
     }
@@ -88,6 +101,8 @@ impl MemoryStore {
                 None => self.pending_slots.remove(key),
             };
         }
+        self.outcomes.extend(changes.outcomes.iter().map(|(key, chunk)| (*key, chunk.clone())));
+        self.first_failures.extend(changes.first_failures.iter().cloned());
         for (id, node) in &changes.nodes {
             match node {
                 Some(node) => self.nodes.insert(*id, node.clone()),
@@ -198,6 +213,8 @@ impl MemoryStore {
         self.outputs.retain(|id, _| executions.contains_key(id));
         self.successors.retain(|id, _| executions.contains_key(id));
         self.pending_slots.retain(|(of, _), _| *of != job);
+        self.outcomes.retain(|(of, _), _| *of != job);
+        self.first_failures.remove(&job);
         self.events.retain(|event| event.job() != Some(job));
     }
 }
@@ -241,6 +258,13 @@ impl Store for MemoryStore {
             let (job, index) = (slot.job, slot.index);
             live.covered.extend(slot.pinned.map(|node| SlotNode { job, index, node, at: None }));
             live.pending_slots.push(slot.clone());
+        }
+        for job in self.jobs.values().filter(|row| row.live).map(|row| row.id) {
+            let outcomes = self.outcomes_of(job);
+            let first_failure = self.first_failures.get(&job).cloned();
+            if first_failure.is_some() || outcomes != Outcomes::default() {
+                live.outcomes.push(JobOutcomes { job, outcomes, first_failure });
+            }
         }
         Ok(live)
     }

@@ -11,6 +11,8 @@ use api_types::job::{JobStateType, JobType};
 use api_types::selector::Selector;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use scheduler::change::{EventRow, ExecutionRow};
+use scheduler::outcomes::Outcomes;
+use scheduler::slots::Slots;
 
 use super::{StoredExecution, StoredSummary};
 
@@ -86,6 +88,8 @@ pub struct ExecutionQuery {
     pub reverse: bool,
     /// Any if empty.
     pub states: Vec<ComputeState>,
+    /// Any if `None`.
+    pub slots: Option<Slots>,
     pub after: Option<ExecutionPosition>,
     pub limit: u32,
 }
@@ -123,6 +127,17 @@ pub struct LoadRow {
 pub struct StoredNames {
     pub jobs: BTreeMap<JobId, String>,
     pub indexes: BTreeMap<ExecutionId, u32>,
+}
+
+/// What became of a job's slots.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredOutcomes {
+    pub state: JobStateType,
+    pub slots: Slots,
+    pub running: u32,
+    pub completed: u32,
+    pub failed: u32,
+    pub outcomes: Outcomes,
 }
 
 /// What one execution of a job used over time.

@@ -25,6 +25,7 @@ mod name;
 mod nodes;
 mod numbers;
 mod open;
+mod outcomes;
 mod outputs;
 mod progress;
 mod prune;

@@ -93,6 +93,12 @@ pub(crate) struct ExecutionsArgs {
     /// Executions of all jobs that have not ended
     #[arg(long, conflicts_with = "job")]
     pub(crate) live: bool,
+    /// Only executions of the job in one of these states, like Failed,Declined
+    #[arg(long, value_name = "STATES", conflicts_with_all = ["node", "live"])]
+    pub(crate) state: Option<String>,
+    /// Only executions of the job with these indexes, like 3,17,90-99
+    #[arg(long, value_name = "INDEXES", conflicts_with_all = ["node", "live"])]
+    pub(crate) index: Option<String>,
     /// Maximum number of executions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,

@@ -90,6 +90,9 @@ pub(crate) struct JobArgs {
     /// Total attempts when an execution fails
     #[arg(long, value_name = "N")]
     pub(crate) attempts: Option<u32>,
+    /// Failed executions of batch and ops jobs before the job fails [0]; -1 for any number
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) max_failed: Option<i32>,
     /// Fail the job if it waits longer for capacity
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) queue_timeout: Option<Duration>,

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::handles;
 use crate::output::{Cell, Fields, Format, Layout, Table, age, age_of_text, with_local_times};
 use crate::session::Session;
-use crate::view::{DryRunRow, job_tone};
+use crate::view::{DryRunRow, failed_indexes, job_tone};
 
 pub(super) async fn explain(session: &Session, args: &ExplainArgs) -> Result<Exit> {
     let namespace = session.namespace(&args.namespace);
@@ -50,7 +50,11 @@ async fn show(
         .add_toned("State", format!("{state} for {}", age(now, job.modify_time)), job_tone(state))
         .add_some("Why", with_local_times(&explanation.title))
         .add_some("Message", with_local_times(&explanation.message))
-        .add("Executions", counts(&explanation.executions));
+        .add("Executions", counts(&explanation.executions))
+        .add_some(
+            "Failed indexes",
+            failed_indexes(&explanation.failed_indexes, explanation.failed_count),
+        );
     if let Some(waiting) = &explanation.waiting {
         let since = age_of_text(now, &waiting.since);
         fields

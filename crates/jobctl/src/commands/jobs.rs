@@ -185,6 +185,8 @@ pub(super) async fn executions(session: &Session, args: &ExecutionsArgs) -> Resu
         let found = collect(args.limit, async |rows, token| {
             let page = if let Some(job) = job {
                 let query = ExecutionsQuery {
+                    state: args.state.clone(),
+                    index: args.index.clone(),
                     limit: Some(rows),
                     next_token: token,
                     order_by: Some(args.sort_by.word().to_owned()),

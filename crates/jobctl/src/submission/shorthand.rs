@@ -40,6 +40,7 @@ pub(crate) fn shorthand(args: &RunArgs, namespace: Option<String>) -> Result<Job
         constraints: non_empty(constraints(&job.constraints)?),
         labels: map(&job.labels),
         retry_policy,
+        max_failed: job.max_failed.map(Into::into),
         tasks: Some(vec![task(args)?]),
         ..JobSubmission::default()
     })
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn every_argument_reaches_its_field_of_the_job() {
         let line = "--name n --type service --count 2 --max-running 1 --priority 7 --label a=b \
-             --attempts 3 --queue-timeout 1m --total-timeout 1h --timeout 90 --cpu 1 \
+             --attempts 3 --max-failed -1 --queue-timeout 1m --total-timeout 1h --timeout 90 --cpu 1 \
              --memory 1gb --disk 2gb --gpu 1 -i s3://b/k:/in --result out:/outputs -p local \
              -e X=1=2 --entrypoint sh -w /tmp --network http --domain example.com";
         let mut arguments: Vec<_> = line.split_whitespace().collect();
@@ -216,7 +217,7 @@ mod tests {
                 { "Key": "old", "Operator": "!", "Values": [] },
                 { "Key": "disk", "Operator": "gt", "Values": ["5"] },
             ],
-            "RetryPolicy": { "Attempts": 3 },
+            "RetryPolicy": { "Attempts": 3 }, "MaxFailed": -1,
             "Tasks": [{
                 "Name": "main",
                 "Engine": { "Type": "docker", "Params": {

@@ -30,10 +30,15 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
         .add("Type", spec.job_type.as_str())
         .add_toned("State", state.as_str(), job_tone(state))
         .add_some("Message", with_local_times(&job.state.message))
+        .add_some(
+            "Failed indexes",
+            failed_indexes(&job.state.failed_indexes, job.state.failed_count),
+        )
         .add("Count", spec.count.to_string())
         .add_some("Max running", limit(spec.max_running))
         .add("Priority", spec.priority.to_string())
         .add("Attempts", attempts(spec.retry_policy))
+        .add_some("Max failed", max_failed(spec.max_failed))
         .add_some("Labels", pairs(&spec.labels))
         .add_some("Meta", pairs(&own_meta(spec)))
         .add_some(
@@ -127,6 +132,20 @@ fn attempts(policy: RetryPolicy) -> String {
         0 => format!("without limit, {} to {} s apart", policy.delay, policy.max_delay),
         1 => "1".to_owned(),
         attempts => format!("{attempts}, {} to {} s apart", policy.delay, policy.max_delay),
+    }
+}
+
+/// `1,7-8 (3)`; empty if none failed, or the only one of most jobs.
+pub(crate) fn failed_indexes(indexes: &str, count: u32) -> String {
+    if matches!(indexes, "" | "0") { String::new() } else { format!("{indexes} ({count})") }
+}
+
+/// Empty if the first failure fails the job.
+fn max_failed(most: i32) -> String {
+    match most {
+        0 => String::new(),
+        ..0 => "any number".to_owned(),
+        most => most.to_string(),
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) fn specification(spec: JobSpec) -> JobSpec {
         meta: BTreeMap::new(),
         labels: spec.labels,
         retry_policy: spec.retry_policy,
+        max_failed: spec.max_failed,
         tasks: spec.tasks.into_iter().map(task).collect(),
     }
 }

@@ -36,6 +36,7 @@ fn changes(jobs: std::ops::Range<usize>, seq: u64) -> Changes {
             slots: Slots::below(1),
             fresh: 1,
             completed: 0,
+            failed_slots: 0,
             evaluation: api_types::EvaluationId::from_uuid(Uuid::nil()),
             live: true,
         };

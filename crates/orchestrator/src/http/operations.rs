@@ -29,6 +29,7 @@ mod sealed;
 mod search;
 mod secrets;
 mod sessions;
+mod slots;
 mod survey;
 mod tokens;
 mod usage;
@@ -64,6 +65,7 @@ pub(super) fn operations() -> Operations<Arc<Api>> {
         .merge(usage::router())
         .merge(curves::router())
         .merge(executions::router())
+        .merge(slots::router())
         .merge(archives::router())
         .merge(history::router())
         .merge(events::router())

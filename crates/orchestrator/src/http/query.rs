@@ -12,7 +12,7 @@ pub(super) use parts::{
     EventFilters, HundredAPage, Labels, Reverse, Since, StreamFilters, TenAPage,
 };
 pub(super) use shapes::{
-    Choice, ExecutionStates, Flag, IdPrefix, JobStates, Limit, Moment, Namespace, Number,
+    Choice, ExecutionStates, Flag, IdPrefix, Indexes, JobStates, Limit, Moment, Namespace, Number,
     OneJobType, Positions, RequiredNumber, RequiredText, Text, Wait,
 };
 pub(super) use typed::{Parameters, query};

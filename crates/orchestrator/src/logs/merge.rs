@@ -241,6 +241,7 @@ impl Merge {
             job,
             order: ExecutionOrder::Index,
             reverse: false,
+            slots: None,
             states: Vec::new(),
             after,
             limit: BLOCK,

@@ -37,6 +37,9 @@ const MAX_STEM_BYTES: usize = 128;
 /// The most attempts a job may name; 0 means no limit.
 const MAX_ATTEMPTS: i64 = 1_000_000;
 
+/// The most failed indexes a job may allow, as many as it may have; -1 allows any number.
+const MOST_FAILED: i64 = MAX_COUNT;
+
 /// The longest delay between two attempts: a day.
 const MAX_RETRY_DELAY_SECONDS: i64 = 86_400;
 
@@ -56,6 +59,7 @@ pub(super) struct Checked {
     meta: BTreeMap<String, String>,
     labels: BTreeMap<String, String>,
     retry_policy: Option<RetryPolicy>,
+    max_failed: i32,
     task: Option<Task>,
 }
 
@@ -93,6 +97,7 @@ pub(super) fn check(
         labels,
         retry_policy: job_type
             .map(|job_type| retry_policy(job.retry_policy.unwrap_or_default(), job_type, findings)),
+        max_failed: max_failed(job.max_failed, job_type, findings),
         task: only_task(job.tasks.unwrap_or_default(), findings),
     };
     if let (Some(job_type), Some(task)) = (job_type, &checked.task) {
@@ -266,6 +271,21 @@ fn retry_policy(
     RetryPolicy { attempts, delay, max_delay }
 }
 
+fn max_failed(most: Option<i64>, job_type: Option<JobType>, findings: &mut Findings) -> i32 {
+    let most = most.unwrap_or(0);
+    if !(-1..=MOST_FAILED).contains(&most) {
+        let reason = format!("must be between -1 (any number) and {MOST_FAILED}, got {most}");
+        findings.refuse("MaxFailed", reason);
+    } else if let Some(job_type) = job_type.filter(|job_type| !job_type.is_finite())
+        && most != 0
+    {
+        let reason =
+            format!("is for batch and ops jobs; the executions of a {job_type} job do not end");
+        findings.refuse("MaxFailed", reason);
+    }
+    i32::try_from(most).unwrap_or(0)
+}
+
 fn only_task(mut tasks: Vec<TaskSubmission>, findings: &mut Findings) -> Option<Task> {
     if tasks.len() > 1 {
         findings.refuse("Tasks", format!("must be exactly one, got {}", tasks.len()));
@@ -330,6 +350,7 @@ impl Checked {
             meta: self.meta,
             labels: self.labels,
             retry_policy,
+            max_failed: self.max_failed,
             tasks: vec![task],
         };
         let spec_json = stored_form(&spec);

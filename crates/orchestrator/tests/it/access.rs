@@ -154,6 +154,7 @@ impl Guarded {
             ("explainJob", (get.clone(), format!("{job}/explain"), None)),
             ("listHistory", (get.clone(), format!("{job}/history"), None)),
             ("listExecutions", (get.clone(), format!("{job}/executions"), None)),
+            ("describeSlots", (get.clone(), format!("{job}/slots"), None)),
             ("listResults", (get.clone(), format!("{job}/results"), None)),
             ("readLogs", (get.clone(), format!("{job}/logs"), None)),
             ("listLiveExecutions", (get.clone(), cluster("executions"), None)),

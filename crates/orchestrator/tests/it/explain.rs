@@ -66,6 +66,7 @@ async fn a_waiting_job_is_explained_by_its_place_and_by_node() {
             },
         ],
         "Executions": { "Total": 2, "Waiting": 2, "Running": 0, "Completed": 0, "Failed": 0 },
+        "FailedCount": 0, "FailedIndexes": "",
         "Waiting": {
             "Since": "T", "Slots": 2, "Ahead": 3, "AheadIsMore": false, "ReservedNode": "",
         },

@@ -64,6 +64,7 @@ mod secrets;
 mod server;
 mod sessions;
 mod shares;
+mod slots;
 mod stop;
 mod stream;
 mod summaries;

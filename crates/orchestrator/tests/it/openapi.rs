@@ -48,6 +48,7 @@ const COVERED: &[crate::Coverage] = &[
     crate::search::COVERS,
     crate::secrets::COVERS,
     crate::sessions::COVERS,
+    crate::slots::COVERS,
     crate::stop::COVERS,
     crate::tokens::COVERS,
     crate::lineage::COVERS,

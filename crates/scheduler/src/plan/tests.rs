@@ -27,6 +27,7 @@ fn plan() -> JobPlan {
         },
         names_secrets: true,
         max_running: 4,
+        max_failed: 0,
         demand: Demand {
             fit: Fit {
                 engine: EngineType::Docker,
@@ -57,7 +58,11 @@ fn a_plan_reads_back() {
     usual.demand.fit.publisher = PublisherType::None;
     usual.demand.need.memory_bytes = None;
     assert_eq!(usual.to_text(), r#"{"V":2,"E":"docker"}"#);
-    for plan in [every_field, few, usual] {
+    // An older release would fail the job with its first slot.
+    let mut tolerant = usual.clone();
+    tolerant.max_failed = -1;
+    assert_eq!(tolerant.to_text(), r#"{"V":3,"F":-1,"E":"docker"}"#);
+    for plan in [every_field, few, usual, tolerant] {
         let text = plan.to_text();
         assert_eq!(JobPlan::from_text(&text).expect("it was just written"), plan, "{text}");
     }

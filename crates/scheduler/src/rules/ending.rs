@@ -7,7 +7,7 @@ use api_types::job::JobStateType;
 use crate::change::ExecutionRow;
 use crate::end;
 use crate::end::{Cause, End};
-use crate::rules::fetch::DEFINITE;
+use crate::rules::outcome::{self, Extent};
 use crate::rules::{fetch, health, job_end, refusal, retry};
 use crate::state::{State, executions};
 use crate::text::{Text, or_else};
@@ -80,11 +80,11 @@ fn follow_up(
     let job_id = row.job;
     match end {
         End::Completed if job.plan.job_type.is_finite() => {
-            state.count_completed(turn, job_id);
+            outcome::completed(state, turn, job_id, row.index);
         }
         End::Failed { timeout: true } if job.plan.job_type.is_finite() => {
-            let message = retry::failure(state, &row);
-            job_end::end_job(state, turn, row.job, JobStateType::Failed, message.into());
+            let message = retry::failure(state, &row).into();
+            outcome::failed(state, turn, job_id, row.index, Extent::Slot, message);
         }
         End::Unpublished => retry::give_up(state, turn, &row, "the task is not run again for that"),
         // No other try could read it, of no slot of the job.
@@ -119,7 +119,7 @@ fn follow_up(
         End::Disturbed(Cause::Refused) => refusal::refused(state, turn, row),
         End::Disturbed(cause) | End::Declined(cause) => {
             if cause == Cause::Fetch && fetch::is_definite(state, &row) {
-                return retry::give_up(state, turn, &row, DEFINITE);
+                return fetch::give_up_definite(state, turn, &row);
             }
             let failed = (cause == Cause::Fetch).then(|| row.clone());
             retry::try_elsewhere(state, turn, row, cause, was_probe);

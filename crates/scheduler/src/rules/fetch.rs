@@ -11,6 +11,7 @@ use api_types::{ExecutionId, JobId, NodeId};
 
 use crate::change::ExecutionRow;
 use crate::fetch::{FetchTrouble, Hold, Of};
+use crate::rules::outcome::Extent;
 use crate::rules::retry;
 use crate::rules::retry::backoff;
 use crate::state::State;
@@ -34,7 +35,7 @@ const DEFINITE_ANSWERS: u32 = 2;
 const MOST_DEFINITE_ANSWERS: u32 = 3;
 
 /// Why such an execution is not tried again.
-pub(crate) const DEFINITE: &str = "the answer is definite, so it is not tried again";
+const DEFINITE: &str = "the answer is definite, so it is not tried again";
 
 // === Fetching ===
 
@@ -100,6 +101,13 @@ pub(crate) fn is_definite(state: &State, row: &ExecutionRow) -> bool {
     });
     answers >= DEFINITE_ANSWERS
         && (heard.len() >= NODES || !others || answers >= MOST_DEFINITE_ANSWERS)
+}
+
+/// Gives up a slot that needs what is known not to exist. All slots of a batch job need the same.
+pub(crate) fn give_up_definite(state: &mut State, turn: &mut Turn<'_>, row: &ExecutionRow) {
+    let is_per_node = state.jobs.get(&row.job).is_some_and(|job| job.plan.is_per_node());
+    let extent = if is_per_node { Extent::Slot } else { Extent::Job };
+    retry::give_up_to(state, turn, row, DEFINITE, extent);
 }
 
 /// The job names something that does not exist, so no node can run it: it waits as a whole.

@@ -30,12 +30,12 @@ fn drop_pinned(state: &mut State, turn: &mut Turn<'_>, id: NodeId) {
         if job.extras.pending().get(index).is_none_or(|slot| slot.pinned != Some(id)) {
             continue;
         }
-        state.timers.cancel(Timer::Retry(job_id, index));
         match job.plan.job_type {
             JobType::Ops => {
                 retry::abandon_ops(state, turn, job_id, index, "its node was forgotten")
             }
             JobType::Batch | JobType::Service | JobType::Daemon => {
+                state.timers.cancel(Timer::Retry(job_id, index));
                 state.uncover(turn, job_id, index, id);
             }
         }

@@ -9,14 +9,15 @@ use alloc::string::{String, ToString};
 use core::time::Duration;
 
 use api_types::execution::ComputeState;
-use api_types::job::{JobStateType, JobType};
+use api_types::job::JobType;
 use api_types::{ExecutionId, JobId};
 
 use crate::change::{ExecutionRow, PendingSlotRow};
 use crate::end::{Cause, End};
-use crate::rules::{job_end, patience};
+use crate::rules::outcome::{self, Extent};
+use crate::rules::patience;
 use crate::state::executions::GOOD_RUN;
-use crate::state::{State, executions};
+use crate::state::{State, executions, outcomes};
 use crate::streak::Streak;
 use crate::text::Text;
 use crate::time::Moment;
@@ -211,7 +212,8 @@ pub(crate) fn abandon_ops(
     why: &str,
 ) {
     let message = format!("[{index}] cannot run: {why}; {OPS_STAY}");
-    job_end::end_job(state, turn, id, JobStateType::Failed, Text::from(message));
+    outcomes::drop_waiting(state, turn, id, index);
+    outcome::failed(state, turn, id, index, Extent::Slot, message.into());
 }
 
 /// Returns the slot to the pending slots.
@@ -317,13 +319,24 @@ fn place(state: &State, row: &ExecutionRow) -> String {
     format!("[{}] on {}", row.index, state.called(row.node))
 }
 
-/// Gives up on the slot; the consequences depend on the job type.
+/// Gives up on the slot; the consequences depend on the job.
 pub(crate) fn give_up(state: &mut State, turn: &mut Turn<'_>, row: &ExecutionRow, why: &str) {
+    give_up_to(state, turn, row, why, Extent::Slot);
+}
+
+/// The same, of a failure to this extent.
+pub(crate) fn give_up_to(
+    state: &mut State,
+    turn: &mut Turn<'_>,
+    row: &ExecutionRow,
+    why: &str,
+    extent: Extent,
+) {
     match state.jobs[&row.job].plan.job_type {
         JobType::Batch | JobType::Ops | JobType::Service => {
             let failure = failure(state, row);
             let message = if why.is_empty() { failure } else { format!("{failure}; {why}") };
-            job_end::end_job(state, turn, row.job, JobStateType::Failed, Text::from(message));
+            outcome::failed(state, turn, row.job, row.index, extent, message.into());
         }
         // The node keeps its slot, which remains in its final state.
         JobType::Daemon => {}

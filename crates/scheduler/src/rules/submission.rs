@@ -29,6 +29,7 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
         JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
     let max_running = job_plan.max_running;
+    let max_failed = job_plan.max_failed;
     let (plan, class) = state.enter_queue(job_plan, id, turn.wall, turn.now);
     let row = JobRow {
         id,
@@ -47,6 +48,7 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
         slots: if plan.is_per_node() { Slots::default() } else { Slots::below(spec.count) },
         fresh: 0,
         completed: 0,
+        failed_slots: 0,
         evaluation,
         live: true,
     };
@@ -66,7 +68,7 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
         state.timers.set(turn.now + bound, Timer::TotalTimeout(id));
     }
     let mut job = LiveJob::new(row, plan, Some(class));
-    job.limit_to(max_running);
+    job.limit_to(max_running, max_failed);
     state.jobs.put(Box::new(job));
     state.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
     health::hear_witness(state, turn, id);

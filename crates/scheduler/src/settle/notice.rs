@@ -1,7 +1,7 @@
 //! The state of a job and its message.
 //!
 //! The message names failures being retried, silent nodes, the gate that holds slots, why the job
-//! waits for room, and what may fail again, in this order.
+//! waits for room, the first slot that failed, and what may fail again, in this order.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -13,7 +13,7 @@ use api_types::job::{JobStateType, JobType};
 
 use crate::demand::Want;
 use crate::rank::{ClassId, Rank};
-use crate::rules::job_end;
+use crate::rules::outcome::{self, FIRST};
 use crate::settle::leftover::Settle;
 use crate::state::job::LiveJob;
 use crate::state::{State, gate};
@@ -36,15 +36,8 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     if job.is_terminal() {
         return;
     }
-    let finite = job.plan.job_type.is_finite();
-    let slots = job.row().slots.len();
-    if finite && slots > 0 && job.row().completed == slots {
-        let message = match slots {
-            1 => Text::Constant("its execution completed"),
-            slots => Text::from(format!("all {slots} executions completed")),
-        };
-        job_end::end_job(state, turn, id, JobStateType::Completed, message);
-        return;
+    if job.plan.job_type.is_finite() && job.is_finished() {
+        return outcome::finish(state, turn, id);
     }
     let waits = is_blocked(state, job);
     let busy = !job.executions().is_empty() || job.is_delayed();
@@ -72,6 +65,7 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
         (_, silence) if !silence.is_empty() => silence.clone(),
         _ if let Some(held) = &held => held.clone(),
         _ if waits => explain_and_share(state, id),
+        _ if !notice.failure.is_empty() => format!("{FIRST}{}", notice.failure).into(),
         _ => notice.trial.clone(),
     };
     let comment = match next {

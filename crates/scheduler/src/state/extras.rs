@@ -10,6 +10,7 @@ use api_types::{ExecutionId, NodeId};
 
 use crate::fetch::FetchTrouble;
 use crate::notice::{Notice, SilentNode};
+use crate::outcomes::Outcomes;
 use crate::rank::ClassId;
 use crate::state::gate::Gate;
 use crate::state::pending::PendingSlots;
@@ -50,6 +51,12 @@ pub(crate) struct Extra {
     pub(super) is_offering: bool,
     /// For jobs with one slot per node: the nodes that have one.
     pub(super) covered: BTreeMap<NodeId, u32>,
+    /// How many slots may fail before the job does; -1 for any number.
+    pub(crate) max_failed: i32,
+    /// Of a job with several slots: what became of those that have ended.
+    pub(crate) outcomes: Outcomes,
+    /// Why the first slot failed, if the job went on.
+    pub(crate) first_failure: Option<Text>,
 }
 
 // === impl Extras ===
@@ -124,5 +131,8 @@ impl Extra {
         gate: None,
         is_offering: false,
         covered: BTreeMap::new(),
+        max_failed: 0,
+        outcomes: Outcomes::NONE,
+        first_failure: None,
     };
 }

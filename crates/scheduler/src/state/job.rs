@@ -40,10 +40,11 @@ impl LiveJob {
         Self { row, plan, class, executions: BTreeSet::new(), extras: Extras::default() }
     }
 
-    /// Limits the live executions of the job; 0 for no limit.
-    pub(crate) fn limit_to(&mut self, max_running: u32) {
-        if max_running > 0 {
-            self.extras.to_mut().max_running = max_running;
+    /// Limits the live executions of the job, 0 for no limit, and its failed slots, -1 for none.
+    pub(crate) fn limit_to(&mut self, max_running: u32, max_failed: i32) {
+        if max_running > 0 || max_failed != 0 {
+            let extra = self.extras.to_mut();
+            (extra.max_running, extra.max_failed) = (max_running, max_failed);
         }
     }
 
@@ -144,6 +145,20 @@ impl LiveJob {
         self.row.slots.at_or_above(self.row.fresh)
     }
 
+    /// Whether so many slots may fail without failing the job.
+    pub(crate) fn tolerates_failures(&self) -> bool {
+        match u32::try_from(self.extras.max_failed) {
+            Ok(most) => self.row.failed_slots <= most,
+            Err(_) => true,
+        }
+    }
+
+    /// Whether every slot has completed or failed.
+    pub(crate) fn is_finished(&self) -> bool {
+        let ended = self.row.completed.saturating_add(self.row.failed_slots);
+        ended > 0 && ended == self.row.slots.len()
+    }
+
     /// Slots that were never tried.
     pub(crate) fn untried_slots(&self) -> u32 {
         self.row.slots.count_from(self.row.fresh)
@@ -153,7 +168,8 @@ impl LiveJob {
 // === impl LiveJob: what it says ===
 
 impl LiveJob {
-    /// The current notice: failures, silent nodes, and runs that may fail again.
+    /// The current notice: failures that are retried, silent nodes, runs that may fail again, and the
+    /// first slot that failed.
     pub(crate) fn notice(&self) -> Notice {
         let retry = self.extras.retry.clone().filter(|_| self.is_retrying());
         let silence = self.extras.silent.values().next().map(|silent| silent.text.clone());
@@ -162,6 +178,7 @@ impl LiveJob {
             retry: retry.unwrap_or(Text::Constant("")),
             silence: silence.unwrap_or(Text::Constant("")),
             trial: trial.unwrap_or(Text::Constant("")),
+            failure: self.extras.first_failure.clone().unwrap_or(Text::Constant("")),
         }
     }
 

@@ -281,13 +281,6 @@ impl State {
         true
     }
 
-    /// Another slot of the job is completed.
-    pub(crate) fn count_completed(&mut self, turn: &mut Turn<'_>, id: JobId) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.row.completed += 1;
-        turn.out.changes.jobs.insert(id, job.row.clone());
-    }
-
     /// Sets the message of the job, which is no event by itself.
     pub(crate) fn set_message(&mut self, turn: &mut Turn<'_>, id: JobId, message: Text) {
         let Some(job) = self.jobs.get_mut(&id) else { return };

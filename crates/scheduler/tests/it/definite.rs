@@ -106,3 +106,14 @@ fn a_node_that_can_fetch_it_takes_the_place_of_one_that_cannot() {
     assert_eq!(world.state(job), JobStateType::Failed, "by its own failure");
     assert!(!world.message(job).contains("definite"), "{}", world.message(job));
 }
+
+/// All of its slots need the same, so none of them could complete.
+#[test]
+fn it_fails_a_batch_job_that_allows_any_number_of_failures() {
+    let (mut world, _) = World::with_nodes(2);
+    let job = world.submit(&JobSpec { max_failed: -1, ..batch(40) });
+    answer(&mut world, job, true, MINUTE);
+    assert_eq!(world.state(job), JobStateType::Failed);
+    assert!(world.message(job).contains("the answer is definite"), "{}", world.message(job));
+    assert_eq!(world.store.jobs[&job].failed_slots, 1);
+}

@@ -19,6 +19,7 @@ mod namespaces;
 mod node_history;
 mod node_names;
 mod nodes;
+mod outcomes;
 mod phases;
 mod placement;
 mod probes;

@@ -94,6 +94,9 @@ impl Disk {
         if self.sabotage == Some(Sabotage::ForgetMaxRunning) {
             self.store.new_jobs.values_mut().for_each(forget_max_running);
         }
+        if self.sabotage == Some(Sabotage::ForgetOutcomes) {
+            self.store.outcomes.clear();
+        }
         if let Outcome::Written(_) = outcome {
             self.committed = Some((commit.stamp.reading, now));
             self.written = now;

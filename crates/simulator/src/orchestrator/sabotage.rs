@@ -52,7 +52,8 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::OverlookFailedProbes
             | Sabotage::BelieveOneNamespace
             | Sabotage::ForgetJoining
-            | Sabotage::ForgetMaxRunning,
+            | Sabotage::ForgetMaxRunning
+            | Sabotage::ForgetOutcomes,
         )
         | None => stamp,
     }

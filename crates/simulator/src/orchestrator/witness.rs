@@ -190,8 +190,12 @@ impl Witness {
 
 /// The slot that this comment is about, when it fails an ops job because its node is silent.
 fn abandoned_slot(comment: &str) -> Option<u32> {
+    // A job that allows failures says so when the first slot fails, and repeats it at its end.
+    let goes_on = comment.strip_prefix("first failed index: ");
+    let goes_on = goes_on.and_then(|comment| comment.strip_suffix("; the job goes on"));
+    let comment = goes_on.unwrap_or(comment);
     let is_operator = comment.contains("operator") || comment.contains("was forgotten");
-    if is_operator || !comment.ends_with(OPS_STAY) {
+    if is_operator || comment.contains("indexes failed") || !comment.ends_with(OPS_STAY) {
         return None;
     }
     let index = comment.strip_prefix('[').and_then(|rest| rest.split_once(']'));

@@ -38,6 +38,7 @@ mod misspelt;
 mod nodes;
 mod oidc;
 mod openapi;
+mod partial_failures;
 mod placement;
 mod poison;
 mod programs;

@@ -4,6 +4,7 @@ mod access;
 mod accessibility;
 mod administration;
 mod answers;
+mod arrays;
 mod browser;
 mod budget;
 mod copies;

@@ -2,6 +2,7 @@
 
 import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
+import { buckets } from "./buckets.js";
 import { executionDetails } from "./execution.js";
 import { runTime, timeAgo, timed } from "../elements/clock.js";
 import { copyButton, copyLines } from "../elements/copy.js";
@@ -51,6 +52,7 @@ export default function executions({ job, signal, query }) {
   const head = h("thead");
   const table = h("table", { "aria-label": "Executions" }, head, body);
   const picture = h("div");
+  const ranges = buckets(job, signal);
   const usage = h("div");
   const sparks = new Sparks();
   const more = h("div", { class: "more" });
@@ -69,7 +71,9 @@ export default function executions({ job, signal, query }) {
     }
     if (!table.isConnected) fill(box, toolbar, picture, usage, table, note, more);
     fill(head, headRow(order, sort));
-    fill(picture, outcomes(rows, hasMore || isNarrowed, reveal));
+    // Of more executions than are read, only the counts are known.
+    if (hasMore || isNarrowed) fill(picture, ranges.element);
+    else fill(picture, outcomes(rows, false, reveal));
     if (!usage.firstChild) {
       fill(usage, usageSection("jobs", job.ID, signal, (answer) => sparks.take(answer, body)));
     }
@@ -156,6 +160,7 @@ export default function executions({ job, signal, query }) {
     show: (page) => {
       rows = page.Executions;
       hasMore = page.NextToken !== "";
+      if (hasMore || isNarrowed) void ranges.refresh();
       show();
       whenNamed(rows.map((row) => row.NodeID), () => signal.aborted || show());
     },

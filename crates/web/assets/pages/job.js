@@ -30,6 +30,9 @@ const TABS = [
   ["specification", "Specification", () => import("../job/specification.js")],
 ];
 
+/** Characters of a list of failed indexes: some lines of the narrowest window. */
+const MOST_INDEXES = 200;
+
 /** Tabs with what jobs are given and what they print, and how each says whom it is for. @type {Record<string, string>} */
 const CONTENT = {
   logs: "Logs need",
@@ -196,6 +199,7 @@ function showHead(head, job, explanation, refresh, signal) {
         : null,
     ),
     message(job, explanation, signal),
+    failedIndexes(job),
     ended ? null : waitingPanel(explanation),
   );
   const again = had && head.querySelector(`[data-name="${had}"]`);
@@ -216,6 +220,21 @@ function progressText(counts) {
 /** @param {string} word @param {string} value */
 function fact(word, value) {
   return h("span", null, `${word} `, h("strong", null, value));
+}
+
+/** Which indexes of an array failed. @param {Job} job */
+function failedIndexes({ State: { FailedCount, FailedIndexes }, Count }) {
+  if (!FailedCount || (Count ?? 1) < 2) return null;
+  const indexes = FailedIndexes ?? "";
+  // The picture of the executions has the rest.
+  const end = indexes.length > MOST_INDEXES ? indexes.lastIndexOf(",", MOST_INDEXES) : indexes.length;
+  const listed = indexes.slice(0, end);
+  return h(
+    "p",
+    { class: "wrap failed-indexes" },
+    `${plural(FailedCount, "failed index", "failed indexes")}: `,
+    h("code", null, listed.length < indexes.length ? `${listed},…` : indexes),
+  );
 }
 
 /** The job's message, unless a panel says it in parts. @param {Job} job @param {Explanation} explanation @param {AbortSignal} signal */

@@ -61,6 +61,13 @@ export const GROUPS = [
       { path: "Count", name: "Executions", kind: "number" },
       { path: "MaxRunning", name: "Of these, at the same time", kind: "number", placeholder: "all" },
       {
+        path: "MaxFailed",
+        name: "Failed executions that the job may have",
+        kind: "number",
+        placeholder: "0",
+        hint: "Of batch and ops jobs; -1 for any number.",
+      },
+      {
         path: "Constraints",
         name: "Nodes, one condition a line",
         kind: "constraints",

@@ -15,7 +15,7 @@ use crate::testing::{plain_work, without_secrets};
 fn decide(change: impl FnOnce(&mut Work)) -> Result<(), String> {
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
     let engines: Arc<Engines> =
-        Engines::new([(EngineType::Noop, Box::new(Noop) as Box<dyn Executor>)]);
+        Engines::new([(EngineType::Noop, Box::new(Noop::default()) as Box<dyn Executor>)]);
     let capacity = Resources { cpu_millis: 1000, memory_bytes: 1_000_000_000, ..Resources::ZERO };
     let sources = Sources::new(&settings, "cache".into());
     let publishers = Publishers::new(&settings, "published".into(), settings.listen);

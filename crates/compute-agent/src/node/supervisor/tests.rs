@@ -43,7 +43,8 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let ledger = Ledger::open(&path).unwrap();
     let contents = ledger.load(&path).unwrap();
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
-    let engines = Engines::new([(EngineType::Noop, Box::new(Noop) as Box<dyn Executor>)]);
+    let engines =
+        Engines::new([(EngineType::Noop, Box::new(Noop::default()) as Box<dyn Executor>)]);
     let tasks = Tasks::new(tokio::runtime::Handle::current());
     let runner = Arc::new(EffectRunner {
         node_id: ledger.node_id(),

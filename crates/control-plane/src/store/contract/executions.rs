@@ -2,8 +2,10 @@
 
 use api_types::engine::PublisherType;
 use api_types::execution::{ComputeState, PublishedResult};
+use api_types::job::JobType;
 use api_types::{ExecutionId, Timestamp};
 use scheduler::change::{Changes, ExecutionRow, OutputRow};
+use scheduler::slots::Slots;
 
 use super::outputs::{output, published};
 use super::samples::{Put, Random, Sample};
@@ -61,8 +63,15 @@ pub(in crate::store) fn executions_are_listed_in_every_order(backend: &impl Back
         for reverse in [false, true] {
             for limit in [1, 13, 80, 100] {
                 let job = sample.id();
-                let query =
-                    ExecutionQuery { job, order, reverse, states: Vec::new(), after: None, limit };
+                let query = ExecutionQuery {
+                    job,
+                    order,
+                    reverse,
+                    states: Vec::new(),
+                    slots: None,
+                    after: None,
+                    limit,
+                };
                 assert_eq!(walk(reads.as_ref(), &query), expected, "{query:?}");
             }
             expected.reverse();
@@ -73,10 +82,41 @@ pub(in crate::store) fn executions_are_listed_in_every_order(backend: &impl Back
         order: ExecutionOrder::Id,
         reverse: false,
         states: Vec::new(),
+        slots: None,
         after: None,
         limit: 10,
     };
     assert_eq!(reads.executions(&unknown).unwrap().items, []);
+}
+
+pub(in crate::store) fn executions_are_filtered_by_slot_and_state(backend: &impl Backend) {
+    let mut random = Random(32);
+    let sample = Sample::of_type(&mut random, JobType::Batch, 40);
+    let mut changes = sample.changes();
+    let rows: Vec<_> = (0..80).map(|n| random_execution(&mut random, &sample, n % 40)).collect();
+    changes.executions.extend(rows.iter().map(|row| (row.id, row.clone())));
+    let (mut store, reads) = backend.open();
+    store.put(1, &changes, &[]).unwrap();
+    for text in ["", "7", "0-39", "3,17,30-99", "1000"] {
+        let slots: Slots = text.parse().unwrap();
+        for states in [vec![], vec![ComputeState::Failed, ComputeState::Completed]] {
+            let is_found = |row: &&ExecutionRow| {
+                slots.contains(row.index) && (states.is_empty() || states.contains(&row.compute))
+            };
+            let mut expected: Vec<_> = rows.iter().filter(is_found).map(|row| row.id).collect();
+            expected.sort_unstable();
+            let query = ExecutionQuery {
+                job: sample.id(),
+                order: ExecutionOrder::Id,
+                reverse: false,
+                states: states.clone(),
+                slots: Some(slots.clone()),
+                after: None,
+                limit: 7,
+            };
+            assert_eq!(walk(reads.as_ref(), &query), expected, "{text} {states:?}");
+        }
+    }
 }
 
 pub(in crate::store) fn executions_carry_their_output_and_results(backend: &impl Backend) {
@@ -125,6 +165,7 @@ pub(in crate::store) fn executions_carry_their_output_and_results(backend: &impl
         order: ExecutionOrder::ModifyTime,
         reverse: false,
         states: Vec::new(),
+        slots: None,
         after: None,
         limit: 1,
     };

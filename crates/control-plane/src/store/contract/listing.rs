@@ -123,6 +123,7 @@ fn summary(Sample { new, row }: &Sample) -> StoredSummary {
         running: row.running,
         completed: row.completed,
         failed: row.failed,
+        failed_slots: row.failed_slots,
         queued_spec: is_queued.then(|| new.spec_json.to_string()),
     }
 }

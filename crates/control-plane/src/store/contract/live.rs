@@ -20,7 +20,7 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
     (sample.row.running, sample.row.failed) = (3, 4);
     sample.row.fresh = u32::MAX;
     sample.row.slots = "3,7-9,4294967290".parse().unwrap();
-    sample.row.completed = 3;
+    (sample.row.completed, sample.row.failed_slots) = (3, 2);
     sample.row.waiting_since = Some(Moment(6));
     let execution = sample.execution(&mut random, 0);
     let slot = sample.pending_slot(&mut random, 1);
@@ -72,6 +72,7 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
         revision: sample.row.revision,
         create_time: sample.new.create_time,
         modify_time: sample.row.modify_time,
+        failed_slots: 2,
     };
     assert_eq!(reads.job(sample.id()).unwrap(), Some(stored));
     assert_eq!(

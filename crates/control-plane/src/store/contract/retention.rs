@@ -103,6 +103,7 @@ fn is_seen(reads: &dyn Reads, store: &mut dyn Store, job: &Ended) -> bool {
         order: Default::default(),
         reverse: false,
         states: Vec::new(),
+        slots: None,
         after: None,
         limit: 1,
     };
@@ -176,6 +177,7 @@ pub(in crate::store) fn a_job_is_removed_with_everything_that_belongs_to_it(
         order: Default::default(),
         reverse: false,
         states: Vec::new(),
+        slots: None,
         after: None,
         limit: 9,
     };
@@ -311,6 +313,7 @@ pub(in crate::store) fn a_half_removed_job_is_invisible_and_removal_resumes_afte
         order: Default::default(),
         reverse: false,
         states: Vec::new(),
+        slots: None,
         after: None,
         limit: 100,
     };

@@ -116,6 +116,7 @@ impl Sample {
             slots: Slots::below(1),
             fresh: 0,
             completed: 0,
+            failed_slots: 0,
             evaluation: random.evaluation_id(),
             live: true,
         };
@@ -224,10 +225,12 @@ pub(super) fn plan(namespace: &str) -> JobPlan {
         job_type: JobType::Batch,
         priority: 50,
         count: 1,
+        max_running: 0,
         constraints: Vec::new(),
         meta: BTreeMap::new(),
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
+        max_failed: 0,
         tasks: vec![Task::new("main", EngineType::Docker)],
     })
     .unwrap()

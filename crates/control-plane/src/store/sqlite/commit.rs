@@ -15,7 +15,7 @@ use super::numbers::JobNumbers;
 use super::prune::EndedJobs;
 use super::row::{Id, bad_record, exclusion_bytes, job_state_code, moment_value};
 use super::subject::{OF_KNOWN, node_state_code};
-use super::{audit, cluster_load, keys, marks, nodes, progress, prune, records};
+use super::{audit, cluster_load, keys, marks, nodes, outcomes, progress, prune, records};
 use crate::store::{Admission, Commit, Outcome, Removal, Removed, StoreError, Write};
 
 /// The size of a probe: a commit of a few hundred jobs.
@@ -97,6 +97,7 @@ fn write(
     let more_ended = write_jobs(transaction, &mut numbers, changes, ended)?;
     super::executions::write(transaction, &mut numbers, changes)?;
     write_pending_slots(transaction, &mut numbers, changes)?;
+    outcomes::write(transaction, &mut numbers, changes)?;
     for (node, row) in &changes.nodes {
         match row {
             Some(row) => write_node(transaction, row)?,

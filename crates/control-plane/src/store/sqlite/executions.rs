@@ -8,6 +8,7 @@ use api_types::quantity::Resources;
 use api_types::{ExecutionId, JobId};
 use rusqlite::{Connection, Row, Statement, Transaction, params};
 use scheduler::change::{Changes, ExecutionRow};
+use scheduler::slots::Slots;
 
 use super::jobs::PAGE_BYTES;
 use super::numbers::JobNumbers;
@@ -175,6 +176,15 @@ pub(super) fn failures(
     row::all(&mut *connection.prepare_cached(&sql)?, parameters, read_row)
 }
 
+/// The slots of the job that an execution completed, some more than once.
+pub(super) fn completed_slots(connection: &Connection, number: i64) -> rusqlite::Result<Vec<u32>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT slot FROM execution INDEXED BY execution_job WHERE job = ?1 AND compute = ?2",
+    )?;
+    let completed = u8::from(ComputeState::Completed);
+    statement.query_map(params![number, completed], |row| row.get(0))?.collect()
+}
+
 /// The page's executions and one more, if there is one.
 fn numbers(connection: &Connection, query: &ExecutionQuery) -> Result<Vec<i64>, StoreError> {
     let (beyond, direction) = if query.reverse { ("<", "DESC") } else { (">", "ASC") };
@@ -196,10 +206,11 @@ fn numbers(connection: &Connection, query: &ExecutionQuery) -> Result<Vec<i64>, 
             format!("AND compute IN ({})", codes.join(", "))
         }
     };
+    let slots = query.slots.as_ref().map(within).unwrap_or_default();
     let after = if query.after.is_some() { after.as_str() } else { "" };
     let sql = format!(
         "SELECT number FROM execution INDEXED BY execution_job
-         WHERE job = (SELECT number FROM job WHERE id = ?1) {states} {after}
+         WHERE job = (SELECT number FROM job WHERE id = ?1) {slots} {states} {after}
          ORDER BY {order} {direction} LIMIT ?2"
     );
     let job = query.job.bytes();
@@ -212,6 +223,18 @@ fn numbers(connection: &Connection, query: &ExecutionQuery) -> Result<Vec<i64>, 
             row::all(&mut statement, params![job, limit, after.key, after.id.bytes()], read)
         }
     }
+}
+
+/// Executions of these slots. The outer bounds narrow the walk of the index.
+fn within(slots: &Slots) -> String {
+    let Some(first) = slots.at_or_above(0) else { return "AND false".to_owned() };
+    let last = slots.end() - 1;
+    let ranges: Vec<_> = slots
+        .ranges()
+        .map(|range| format!("slot BETWEEN {} AND {}", range.start(), range.end()))
+        .collect();
+    let ranges = ranges.join(" OR ");
+    format!("AND slot BETWEEN {first} AND {last} AND ({ranges})")
 }
 
 /// Walks the live executions, of any node: about 1 µs for each that does not match, and there are as

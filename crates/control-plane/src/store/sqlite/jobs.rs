@@ -18,7 +18,7 @@ use crate::store::{JobQuery, Page, StoreError, StoredJob};
 /// The columns for [`read_job`].
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
     j.modify_time, coalesce(j.name, j.stem || '-' || substr(lower(hex(j.id)), 1, 4)), j.namespace,
-    j.type, j.priority FROM job AS j";
+    j.type, j.priority, j.failed_slots FROM job AS j";
 
 /// A page ends early, and reports that more follows, once its specifications exceed this in total:
 /// a thousand jobs with inline inputs would be gigabytes.
@@ -52,9 +52,9 @@ impl<'c> JobRows<'c> {
                 "INSERT INTO job (number, id, create_time, type, namespace, name, state, live,
                     version, revision, modify_time, start_time, slots, fresh, completed,
                     evaluation, message, last_event_time, waiting_since, ended_at, created_at,
-                    running, failed, priority, indexes, stem)
+                    running, failed, priority, indexes, stem, failed_slots)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                    ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
+                    ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)",
             )?,
             specs: SpecRows::prepare(transaction)?,
             insert_label: transaction.prepare_cached(
@@ -66,7 +66,8 @@ impl<'c> JobRows<'c> {
                 "UPDATE job SET state = ?2, live = ?3, version = ?4, revision = ?5,
                     modify_time = ?6, start_time = ?7, slots = ?8, fresh = ?9, completed = ?10,
                     evaluation = ?11, message = ?12, last_event_time = ?13, waiting_since = ?14,
-                    ended_at = ?15, running = ?16, failed = ?17, indexes = ?18
+                    ended_at = ?15, running = ?16, failed = ?17, indexes = ?18,
+                    failed_slots = ?19
                  WHERE number = ?1",
             )?,
         })
@@ -107,6 +108,7 @@ impl<'c> JobRows<'c> {
             job.priority,
             indexes(&row.slots),
             name.stem,
+            row.failed_slots,
         ])?;
         self.specs.insert(number, row.version, job)?;
         for (key, value) in &job.labels {
@@ -145,6 +147,7 @@ impl<'c> JobRows<'c> {
             row.running,
             row.failed,
             indexes(&row.slots),
+            row.failed_slots,
         ])?;
         Ok(was_live)
     }
@@ -230,5 +233,6 @@ fn read_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
         revision: counter(row, 5)?,
         create_time: row::time(row, 6)?,
         modify_time: row::time(row, 7)?,
+        failed_slots: row.get(12)?,
     })
 }

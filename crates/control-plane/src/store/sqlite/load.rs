@@ -13,7 +13,7 @@ use scheduler::change::{Grant, JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow
 
 use super::row::{self, Id, bad_record, counter, job_state, job_type, job_type_code};
 use super::specs::{self, JOIN_NEWEST};
-use super::{executions, health, jobs, nodes as node_history};
+use super::{executions, health, jobs, nodes as node_history, outcomes};
 use crate::store::StoreError;
 
 pub(super) fn load(
@@ -29,6 +29,7 @@ pub(super) fn load(
         nodes: nodes(&connection)?,
         last_seq,
         covered: covered(&connection)?,
+        outcomes: outcomes::load(&connection)?,
     })
 }
 
@@ -37,7 +38,7 @@ fn live_jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result
         "SELECT j.id, j.state, j.message, j.version, j.revision, j.modify_time, j.start_time,
                 j.slots, j.fresh, j.completed, j.evaluation, j.last_event_time, j.waiting_since,
                 j.create_time, j.created_at, j.running, j.failed, j.indexes, j.number, j.type,
-                j.priority, s.plan
+                j.priority, s.plan, j.failed_slots
              FROM job AS j INDEXED BY job_live {JOIN_NEWEST}
              WHERE j.live = 1 ORDER BY j.number"
     ))?;
@@ -59,6 +60,7 @@ fn live_jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result
                 slots: jobs::slots(row.get(7)?, row.get(17)?)?,
                 fresh: row.get(8)?,
                 completed: row.get(9)?,
+                failed_slots: row.get(22)?,
                 evaluation: Id::get(row, 10)?,
                 last_event_time: row::time(row, 11)?,
                 waiting_since: row::moment_option(row, 12)?,

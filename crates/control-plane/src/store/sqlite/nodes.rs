@@ -31,6 +31,15 @@ ALTER TABLE node ADD COLUMN history TEXT;
 CREATE INDEX event_node ON event (node, job, seq) WHERE job <= 0;
 ";
 
+/// The lease of each node: releases without this column granted 30 seconds by default. And since when
+/// it is known, and whether it is about to be forgotten.
+pub(super) const STEP_LEASE: &str = "
+ALTER TABLE node ADD COLUMN lease INTEGER NOT NULL DEFAULT 30;
+ALTER TABLE node ADD COLUMN told_lease INTEGER NOT NULL DEFAULT 30;
+ALTER TABLE node ADD COLUMN joined_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE node ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
+";
+
 /// Since when each node is idle; null for one that is not, or of an older release, which replaces
 /// whole rows and so leaves none that is outdated.
 pub(super) const STEP_IDLE: &str = "ALTER TABLE node ADD COLUMN idle_since INTEGER;";

@@ -20,14 +20,14 @@ use super::connection::keep_statements;
 use super::fault::classify;
 use super::row::{self, Id, name_list};
 use super::{
-    audit, cluster_load, curves, events, executions, history, jobs, marks, name, nodes, outputs,
-    results, search, specs, summaries,
+    audit, cluster_load, curves, events, executions, history, jobs, marks, name, nodes, outcomes,
+    outputs, results, search, specs, summaries,
 };
 use crate::store::{
     AuditQuery, EventsPage, EventsQuery, ExecutionQuery, FoundJobs, HistoryQuery, JobQuery,
     JobTotals, LiveExecution, LiveExecutionsQuery, LoadRow, Namespaces, NodeHistoryQuery, Page,
     Reads, ResultQuery, SearchQuery, StoreError, StoreSize, StoredCurve, StoredExecution,
-    StoredJob, StoredNames, StoredResult, StoredSummary,
+    StoredJob, StoredNames, StoredOutcomes, StoredResult, StoredSummary,
 };
 
 /// Concurrent reads; more wait for one to end. Three times the cores of the smallest intended
@@ -236,6 +236,10 @@ impl Reads for SqliteReads {
 
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError> {
         self.read(|connection| summaries::summary(connection, id))
+    }
+
+    fn outcomes(&self, id: JobId) -> Result<Option<StoredOutcomes>, StoreError> {
+        self.read(|connection| outcomes::of_job(connection, id))
     }
 
     fn job_totals(&self) -> Result<JobTotals, StoreError> {

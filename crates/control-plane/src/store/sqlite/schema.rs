@@ -26,19 +26,22 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{audit, cluster_load, curves, name, nodes, outputs, prune, records, specs};
+use super::{audit, cluster_load, curves, name, nodes, outcomes, outputs, prune, records, specs};
 
 /// "jobs".
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 23;
+pub(super) const FORMAT: u32 = 24;
 
 /// The oldest format whose releases may open what this one writes.
-pub(super) const OLDEST: u32 = 11;
+pub(super) const OLDEST: u32 = WITH_OUTCOMES;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
+
+/// The first format that has the outcomes of slots.
+const WITH_OUTCOMES: u32 = 24;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;
@@ -58,7 +61,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     FORMAT_11,
     outputs::STEP,
     specs::STEP,
-    FORMAT_14,
+    nodes::STEP_LEASE,
     specs::STEP_NEWEST,
     FORMAT_16,
     audit::STEP_REST,
@@ -68,6 +71,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     cluster_load::STEP,
     prune::STEP,
     nodes::STEP_IDLE,
+    outcomes::STEP,
 ];
 
 const FORMAT_1: &str = "
@@ -360,15 +364,6 @@ CREATE TABLE format (one INTEGER PRIMARY KEY CHECK (one = 1), oldest INTEGER NOT
 INSERT INTO format VALUES (1, 11);
 ";
 
-/// The lease of each node: releases without this column granted 30 seconds by default. And since when
-/// it is known, and whether it is about to be forgotten.
-const FORMAT_14: &str = "
-ALTER TABLE node ADD COLUMN lease INTEGER NOT NULL DEFAULT 30;
-ALTER TABLE node ADD COLUMN told_lease INTEGER NOT NULL DEFAULT 30;
-ALTER TABLE node ADD COLUMN joined_at INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE node ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
-";
-
 /// The node that refused a slot's container. An older release forgets it, and tries that node again.
 const FORMAT_16: &str = "
 ALTER TABLE execution ADD COLUMN refused_by BLOB;
@@ -383,6 +378,9 @@ pub(super) fn migrate(connection: &mut Connection, format: u32) -> rusqlite::Res
         transaction.execute_batch(sql)?;
         if step == WITH_PLANS {
             specs::fill_plans(&transaction)?;
+        }
+        if step == WITH_OUTCOMES {
+            outcomes::derive(&transaction)?;
         }
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", step)?;

@@ -22,7 +22,7 @@ pub(super) const NAME: &str = "coalesce(j.name, j.stem || '-' || substr(lower(he
 /// The columns for [`read`], after the ID and the name.
 const COLUMNS: &str = "j.namespace, j.type,
     j.priority, j.state, j.message, j.version, j.revision, j.create_time, j.modify_time, j.start_time, j.slots, j.running,
-    j.completed, j.failed,
+    j.completed, j.failed, j.failed_slots,
     (SELECT json_group_object(t.key, t.value) FROM label AS t WHERE t.id = j.id)";
 
 /// A page: first the numbers of its jobs, then their rows.
@@ -107,7 +107,7 @@ fn sql(condition: &str) -> String {
 /// The job, and about how many bytes it takes.
 fn read(row: &Row<'_>) -> Result<(StoredSummary, usize), StoreError> {
     let id = JobId::get(row, 0)?;
-    let labels: String = row.get(16)?;
+    let labels: String = row.get(17)?;
     let message: String = row.get(6)?;
     let size = labels.len() + message.len();
     let summary = StoredSummary {
@@ -128,8 +128,9 @@ fn read(row: &Row<'_>) -> Result<(StoredSummary, usize), StoreError> {
         running: row.get(13)?,
         completed: row.get(14)?,
         failed: row.get(15)?,
+        failed_slots: row.get(16)?,
         // Whatever a damaged row holds, its job is listed.
-        queued_spec: row.get_ref(17)?.as_str_or_null().ok().flatten().map(str::to_owned),
+        queued_spec: row.get_ref(18)?.as_str_or_null().ok().flatten().map(str::to_owned),
     };
     Ok((summary, size))
 }

@@ -49,8 +49,8 @@ pub(in crate::http) use secrets::{
     describe_secret, list_secrets, put_secret, secrets_answer, secrets_request,
 };
 pub(in crate::http) use watching::{
-    cluster, cluster_demand, cluster_load, execution_usage, explanation, job_usage, list_usage,
-    node_usage,
+    cluster, cluster_demand, cluster_load, describe_slots, execution_usage, explanation, job_usage,
+    list_usage, node_usage,
 };
 
 pub(in crate::http) fn nothing() -> Value {

@@ -131,6 +131,7 @@ async fn of_job(
                 order: ExecutionOrder::Index,
                 reverse: false,
                 states: vec![ComputeState::BidAccepted],
+                slots: None,
                 after: None,
                 limit: MAX_EXECUTIONS,
             })?;

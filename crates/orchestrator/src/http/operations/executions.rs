@@ -18,6 +18,7 @@ use control_plane::store::{
 use daemon::collect;
 use daemon::http::Operations;
 use scheduler::change::ExecutionRow;
+use scheduler::slots::Slots;
 
 use super::{archives, jobs};
 use crate::access::masking;
@@ -27,7 +28,9 @@ use crate::http::error::Kind;
 use crate::http::lookup;
 use crate::http::openapi::{EXECUTION, JOB, NODE, PAGE, READ, examples, params, refusals};
 use crate::http::paging::{List, Listing};
-use crate::http::query::{Choice, ExecutionStates, HundredAPage, IdPrefix, Reverse, query};
+use crate::http::query::{
+    Choice, ExecutionStates, HundredAPage, IdPrefix, Indexes, Reverse, query,
+};
 use crate::http::respond::{json, rendered};
 
 const ORDERS: Choice<ExecutionOrder> = Choice {
@@ -68,6 +71,11 @@ query! {
             "A comma list of states, as `Offered`, `Accepted`, `Declined`, `Running`, `Completed`, \
              `Failed`, `Cancelled`, or their numbers."
         );
+        slots: Option<Slots> = (
+            "index",
+            Indexes,
+            "A comma list of indexes and ranges, as `3,17,90-99`; at most 100 of them."
+        );
         page: HundredAPage = part;
         order: ExecutionOrder =
             ("order_by", ORDERS, "The sort key; ties are broken by ID. `created_at` and `modified_at` are other words for `create_time` and `modify_time`.");
@@ -97,7 +105,7 @@ async fn list(
     query: ListQuery,
     Parameter(text): Parameter,
 ) -> Handled {
-    let ListQuery { states, page, order, direction: Reverse { reverse } } = query;
+    let ListQuery { states, slots, page, order, direction: Reverse { reverse } } = query;
     let HundredAPage { limit, next_token: token } = page;
     let answer = api
         .read(move |reads| {
@@ -109,7 +117,7 @@ async fn list(
                 of: Some(job.id.uuid()),
             };
             let after = listing.position(token.as_deref())?;
-            let query = ExecutionQuery { job: job.id, order, reverse, states, after, limit };
+            let query = ExecutionQuery { job: job.id, order, reverse, states, slots, after, limit };
             let page = reads.executions(&query)?;
             let last = page.items.last().map(|execution| ExecutionPosition {
                 key: order.key(&execution.row),

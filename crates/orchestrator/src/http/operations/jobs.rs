@@ -273,7 +273,10 @@ fn record(stored: StoredJob, view: &View, access: &Access) -> Job {
     Job {
         id: stored.id,
         spec,
-        state: JobState { state_type: stored.state, message },
+        state: JobState {
+            failed_count: stored.failed_slots,
+            ..JobState::new(stored.state, message)
+        },
         version: stored.version,
         revision: stored.revision,
         create_time: stored.create_time,
@@ -297,6 +300,7 @@ pub(super) fn specification_of(stored: &StoredJob) -> JobSpec {
             meta: BTreeMap::new(),
             labels: BTreeMap::new(),
             retry_policy: RetryPolicy::default_for(stored.job_type),
+            max_failed: 0,
             tasks: Vec::new(),
         }
     })

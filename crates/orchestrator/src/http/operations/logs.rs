@@ -163,6 +163,7 @@ async fn last_execution(api: &Api, job: JobId) -> Result<Option<StoredExecution>
         order: ExecutionOrder::CreateTime,
         reverse: true,
         states: Vec::new(),
+        slots: None,
         after: None,
         limit: 1,
     };

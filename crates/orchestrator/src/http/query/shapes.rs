@@ -9,6 +9,7 @@ use api_types::log::{LogPosition, LogStream};
 use api_types::selector::Selector;
 use api_types::{ExecutionId, Timestamp, words};
 use daemon::http::Query;
+use scheduler::slots::Slots;
 use serde_json::{Value, json};
 
 use super::invalid::invalid;
@@ -59,6 +60,12 @@ pub(in crate::http) struct JobStates;
 
 /// A comma list of states of executions: the words that people see, or their numbers.
 pub(in crate::http) struct ExecutionStates;
+
+/// A comma list of indexes and ranges of them.
+pub(in crate::http) struct Indexes;
+
+/// The most ranges of such a list; each is a condition of a query.
+const MAX_RANGES: usize = 100;
 
 /// One job type.
 pub(in crate::http) struct OneJobType;
@@ -259,6 +266,26 @@ impl Shape for ExecutionStates {
 
     fn schema(&self) -> Value {
         json!({ "type": "string", "pattern": "^[A-Za-z0-9, ]*$", "examples": ["Failed,Declined"] })
+    }
+}
+
+impl Shape for Indexes {
+    type Value = Option<Slots>;
+
+    fn read(&self, query: &Query, key: &'static str) -> Result<Option<Slots>, Failure> {
+        let Some(text) = query.text(key)? else { return Ok(None) };
+        let slots: Slots = text.parse().map_err(|error| invalid(format!("{key}: {error}")))?;
+        match slots.ranges().count() {
+            0..=MAX_RANGES => Ok(Some(slots)),
+            ranges => {
+                let most = format!("{key}: {ranges} ranges of indexes, more than {MAX_RANGES}");
+                Err(invalid(most))
+            }
+        }
+    }
+
+    fn schema(&self) -> Value {
+        json!({ "type": "string", "pattern": "^[0-9,-]*$", "examples": ["3,17,90-99"] })
     }
 }
 

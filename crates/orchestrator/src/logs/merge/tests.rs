@@ -100,6 +100,7 @@ fn job(state: JobStateType) -> JobRow {
         slots: Slots::below(1),
         fresh: 0,
         completed: 0,
+        failed_slots: 0,
         evaluation: EvaluationId::from_uuid(Uuid::nil()),
         live: !state.is_terminal(),
     }

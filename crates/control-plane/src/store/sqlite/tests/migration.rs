@@ -235,3 +235,32 @@ fn since_finds_what_it_should(reads: &dyn Reads) {
         assert_eq!(reads.history(&query).unwrap().items.len(), expected);
     }
 }
+
+#[test]
+fn outcomes_of_slots_are_derived_from_what_an_older_release_stored() {
+    let directory = old_file(schema::OLDEST - 1);
+    let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
+    // Job 3 is over and has an execution of slot 4 that completed.
+    connection
+        .execute_batch(
+            "UPDATE job SET slots = 5, completed = 1 WHERE number = 3;
+             UPDATE job SET slots = 9, message = '[7] on node-a: exit code 1' WHERE number = 5;
+             UPDATE job SET slots = 3, fresh = 2, completed = 1, live = 1, state = 2
+                WHERE number = 2;
+             UPDATE execution SET compute = 7, live = 0, slot = 0 WHERE number = 1;",
+        )
+        .unwrap();
+    drop(connection);
+    let (mut store, reads) = directory.open();
+    let stored = |number| reads.outcomes(job_id(number)).unwrap().unwrap();
+    let tally = |number| {
+        let stored = stored(number);
+        let tally = stored.outcomes.tally(&stored.slots);
+        assert_eq!((tally.completed, tally.failed), (stored.completed, stored.failed));
+        (tally.completed, tally.failed)
+    };
+    assert_eq!((tally(2), tally(3), tally(5)), ((1, 0), (1, 0), (0, 1)));
+    assert_eq!(stored(5).outcomes.failed_text(9), "7");
+    let live = load(store.as_mut()).1;
+    assert_eq!(live.outcomes.iter().map(|job| job.job).collect::<Vec<_>>(), [job_id(2)]);
+}

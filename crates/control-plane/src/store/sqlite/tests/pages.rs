@@ -58,6 +58,7 @@ fn a_page_of_executions_with_much_text_ends_early_and_the_next_continues() {
         order,
         reverse: false,
         states: Vec::new(),
+        slots: None,
         after: None,
         limit: 1000,
     };

@@ -36,6 +36,7 @@ fn spec(namespace: &str) -> JobSpec {
         meta: [("large".to_owned(), "x".repeat(100_000))].into(),
         labels: Default::default(),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
+        max_failed: 0,
         tasks: vec![Task::new("main", EngineType::Docker)],
     }
 }

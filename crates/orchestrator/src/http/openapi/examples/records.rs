@@ -59,12 +59,10 @@ pub(super) fn job() -> Job {
         meta: BTreeMap::from([("service.org/requester.id".to_owned(), NODE.to_string())]),
         labels: BTreeMap::from([("team".to_owned(), "docs".to_owned())]),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
+        max_failed: 0,
         tasks: vec![task],
     };
-    let state = JobState {
-        state_type: JobStateType::Completed,
-        message: "all 1 executions completed".to_owned(),
-    };
+    let state = JobState::new(JobStateType::Completed, "all 1 executions completed");
     let (create_time, modify_time) = (MOMENT, MOMENT);
     Job { id: JOB, spec, state, version: 1, revision: 3, create_time, modify_time }
 }

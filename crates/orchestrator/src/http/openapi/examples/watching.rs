@@ -11,6 +11,7 @@ use api_types::execution::{ComputeState, ComputeStateRecord, Execution, RunOutpu
 use api_types::explanation::{ExecutionFailure, Explanation, WaitingJob};
 use api_types::job::{DryRunNode, JobStateType};
 use api_types::reason::{Amount, Reason, ReasonGroup};
+use api_types::slots::{DescribeSlots, SlotBucket};
 use api_types::source::SourceType;
 use api_types::summary::ExecutionCounts;
 use api_types::usage::{
@@ -29,6 +30,8 @@ pub(in crate::http) fn explanation() -> Explanation {
         hopeless: false,
         groups: vec![too_little_memory()],
         executions: ExecutionCounts { total: 1, waiting: 1, failed: 1, ..Default::default() },
+        failed_count: 0,
+        failed_indexes: String::new(),
         waiting: Some(WaitingJob {
             since: MOMENT.rfc3339(),
             slots: 1,
@@ -161,6 +164,26 @@ pub(in crate::http) fn job_usage() -> DescribeJobUsage {
         answered: 1,
         more: false,
         executions: Vec::new(),
+    }
+}
+
+pub(in crate::http) fn describe_slots() -> DescribeSlots {
+    let bucket = |first, failed, unfinished| SlotBucket {
+        first,
+        last: first + 9,
+        completed: 10 - failed - unfinished,
+        failed,
+        unfinished,
+    };
+    DescribeSlots {
+        job_id: JOB,
+        total: 20,
+        completed: 13,
+        failed: 3,
+        unfinished: 4,
+        running: 1,
+        failed_indexes: "3,7-8".to_owned(),
+        buckets: vec![bucket(0, 3, 0), bucket(10, 0, 4)],
     }
 }
 

@@ -254,10 +254,7 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
         survey::ask(api, move |scheduler| scheduler.preview(&plan, count)).await?;
     let Preview { nodes, reasons: Reasons { groups, hopeless } } = preview;
     let now = clock::now();
-    let state = JobState {
-        state_type: JobStateType::Pending,
-        message: "dry run: nothing was stored".to_owned(),
-    };
+    let state = JobState::new(JobStateType::Pending, "dry run: nothing was stored");
     let spec = Arc::unwrap_or_clone(spec);
     let job = Job {
         id,

@@ -13,6 +13,7 @@ use axum::extract::State;
 use control_plane::store::{Reads, StoredJob};
 use tokio::time::Instant;
 
+use super::super::slots;
 use super::record;
 use crate::http::api::{Api, Handled, Parameter};
 use crate::http::edge::authenticate::Access;
@@ -77,7 +78,7 @@ pub(super) async fn describe(
     let Some(wait_request) = wait_request(&query) else {
         let read = move |reads: &dyn Reads| {
             let stored = lookup::job(reads, &access, &text)?;
-            rendered(stored, &view, &access)
+            rendered(reads, stored, &view, &access)
         };
         return api.read(read).await;
     };
@@ -90,14 +91,17 @@ pub(super) async fn describe(
     let id = changed(&api, &owner, api.read(find).await?, wait_request).await?;
     let read = move |reads: &dyn Reads| {
         let stored = reads.job(id)?.ok_or_else(|| absent(id))?;
-        rendered(stored, &view, &access)
+        rendered(reads, stored, &view, &access)
     };
     api.read(read).await
 }
 
 /// The response; part of a read, so that a large job delays no other connection.
-fn rendered(stored: StoredJob, view: &View, access: &Access) -> Handled {
-    json(&DescribeJob { job: record(stored, view, access) })
+fn rendered(reads: &dyn Reads, stored: StoredJob, view: &View, access: &Access) -> Handled {
+    let failed_indexes = slots::failed_indexes(reads, stored.id, stored.failed_slots)?;
+    let mut job = record(stored, view, access);
+    job.state.failed_indexes = failed_indexes;
+    json(&DescribeJob { job })
 }
 
 fn wait_request(query: &DescribeQuery) -> Option<WaitRequest> {

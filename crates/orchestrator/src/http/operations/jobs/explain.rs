@@ -10,6 +10,7 @@ use control_plane::store::Reads;
 use scheduler::change::ExecutionRow;
 use scheduler::{Held, Reasons, Standing, Waits};
 
+use super::super::slots;
 use super::summary::summary;
 use crate::access::masking;
 use crate::clock;
@@ -50,9 +51,10 @@ pub(super) async fn explain(
     let read = move |reads: &dyn Reads| {
         let stored = reads.summary(id)?.ok_or_else(|| absent(id))?;
         // Reads specifications, which takes a moment if they are large.
-        Ok((summary(stored, &view), reads.failures(id, FAILURES)?))
+        let failed = slots::failed_indexes(reads, id, stored.failed_slots)?;
+        Ok((summary(stored, &view), reads.failures(id, FAILURES)?, failed))
     };
-    let (job, failures) = api.read(read).await?;
+    let (job, failures, failed_indexes) = api.read(read).await?;
     let is_over = job.state.state_type.is_terminal();
     let standing = standing.filter(|_| !is_over);
     let Standing { waits, gates, nodes, reasons: Reasons { groups, hopeless } } =
@@ -73,6 +75,8 @@ pub(super) async fn explain(
         hopeless,
         groups,
         executions: job.executions,
+        failed_count: job.state.failed_count,
+        failed_indexes,
         waiting: waits.as_ref().map(waiting),
         gates: gates.into_iter().map(closed_gate).collect(),
         nodes,

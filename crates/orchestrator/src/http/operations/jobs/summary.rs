@@ -16,7 +16,8 @@ pub(in crate::http::operations) fn summary(stored: StoredSummary, view: &View) -
     };
     let is_over = stored.state.is_terminal();
     let (total, running, completed) = (stored.slots, stored.running, stored.completed);
-    let waiting = if is_over { 0 } else { total.saturating_sub(completed.saturating_add(running)) };
+    let others = completed.saturating_add(running).saturating_add(stored.failed_slots);
+    let waiting = if is_over { 0 } else { total.saturating_sub(others) };
     JobSummary {
         id: stored.id,
         name: stored.name,
@@ -24,7 +25,10 @@ pub(in crate::http::operations) fn summary(stored: StoredSummary, view: &View) -
         job_type: stored.job_type,
         priority: stored.priority,
         labels: stored.labels,
-        state: JobState { state_type: stored.state, message },
+        state: JobState {
+            failed_count: stored.failed_slots,
+            ..JobState::new(stored.state, message)
+        },
         executions: ExecutionCounts { total, waiting, running, completed, failed: stored.failed },
         version: stored.version,
         revision: stored.revision,

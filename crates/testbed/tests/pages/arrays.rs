@@ -1,0 +1,51 @@
+//! The outcomes of an array at a glance, however many executions it has.
+
+use api_types::job::JobStateType;
+use serde_json::json;
+use testbed::harness::{AgentSpec, ClusterSpec, noop};
+
+use super::accessibility::{assert_accessible, axe, prefer_scheme};
+use super::browser::in_browser;
+
+/// Each of so many columns stands for five executions.
+const COUNT: u32 = 500;
+
+const COLUMNS: &str = "document.querySelectorAll('.outcomes.ranges i').length";
+
+/// Opens the third column.
+const ZOOM: &str = "document.querySelectorAll('.outcomes.ranges i')[2].click() === undefined";
+
+#[tokio::test]
+async fn a_large_array_shows_its_outcomes_by_range_and_each_of_them_after_a_click() {
+    let agent = AgentSpec::new().engines("noop").setting("COMPUTE_AGENT_NAME", "worker-1");
+    let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
+    let mut job = noop();
+    job["Name"] = json!("array");
+    job["Count"] = json!(COUNT);
+    job["MaxFailed"] = json!(-1);
+    job["Tasks"][0]["Engine"]["Params"] = json!({ "FailEvery": 7 });
+    job["Tasks"][0]["Resources"] = json!({ "CPU": "0.01", "Memory": "1MB" });
+    let job = cluster.submit(&job).await;
+    cluster.wait_for_job(job, JobStateType::Failed).await;
+    let axe = axe();
+    in_browser(&cluster, async |browser| {
+        browser.visit(&format!("/jobs/{job}")).await;
+        browser.wait_for_text("71 failed indexes: 6,13,20,").await;
+        browser.wait_for("a column for each range", &format!("{COLUMNS} === 100")).await;
+        browser.wait_for_text("429 completed").await;
+        browser.wait_for_text("71 failed").await;
+        for (scheme, width) in [("light", 1440), ("dark", 1440), ("light", 360), ("dark", 360)] {
+            browser.resize(width, 800).await;
+            prefer_scheme(browser, scheme).await;
+            let page = format!("array-{scheme}-{width}");
+            assert_accessible(browser, axe.as_deref(), &page).await;
+        }
+        assert_eq!(browser.value(ZOOM).await, json!(true));
+        browser.wait_for("a column for each index", &format!("{COLUMNS} === 5")).await;
+        browser.wait_for_text("Indexes 10 to 14: show all").await;
+        browser.click("Indexes 10 to 14: show all").await;
+        browser.wait_for("all ranges", &format!("{COLUMNS} === 100")).await;
+        browser.assert_no_fault("array").await;
+    })
+    .await;
+}
