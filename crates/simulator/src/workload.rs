@@ -123,6 +123,18 @@ fn naming(spec: &mut JobSpec) {
     spec.retry_policy = RetryPolicy { attempts: 1, delay: NEVER_SECONDS, max_delay: NEVER_SECONDS };
 }
 
+fn timeouts(random: &mut Random) -> Timeouts {
+    let seconds = |random: &mut Random, chance: u64, range: std::ops::Range<u64>| {
+        if random.chance(chance) { random.within(range) } else { 0 }
+    };
+    Timeouts {
+        execution_timeout: seconds(random, 100, 1..10),
+        queue_timeout: seconds(random, 100, 5..60),
+        total_timeout: seconds(random, 50, 20..100),
+        lost_after: seconds(random, 100, 1..60),
+    }
+}
+
 /// A job of any kind.
 pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
     let job_type = random.one_of(&[
@@ -149,15 +161,7 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
     } else {
         u32::try_from(random.within(0..4)).expect("small")
     };
-    let seconds = |random: &mut Random, chance: u64, range: std::ops::Range<u64>| {
-        if random.chance(chance) { random.within(range) } else { 0 }
-    };
-    let timeouts = Timeouts {
-        execution_timeout: seconds(random, 100, 1..10),
-        queue_timeout: seconds(random, 100, 5..60),
-        total_timeout: seconds(random, 50, 20..100),
-        lost_after: seconds(random, 100, 1..60),
-    };
+    let timeouts = timeouts(random);
     // The agent reports the end of their processes, and then collects for a while.
     let result_paths = match random.chance(300) {
         true => vec![ResultPath { name: "out".to_owned(), path: "/out".to_owned() }],
