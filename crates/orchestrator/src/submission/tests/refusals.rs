@@ -113,6 +113,10 @@ fn of_a_job() -> Vec<Value> {
         job(json!({ "Priority": 101 })),
         job(json!({ "Count": -1 })),
         job(json!({ "Count": 1_000_001 })),
+        job(json!({ "MaxRunning": -1 })),
+        job(json!({ "Type": "service", "MaxRunning": 1 })),
+        job(json!({ "MaxFailed": -2 })),
+        job(json!({ "Type": "service", "MaxFailed": 1 })),
         job(json!({ "Name": " " })),
         job(json!({ "Name": "x".repeat(256) })),
         job(json!({ "Name": "a\nb" })),
@@ -144,6 +148,8 @@ fn of_a_task() -> Vec<Value> {
         (0..number).map(one).collect::<Vec<_>>()
     };
     let twice = json!({ "Name": "out", "Path": "/out" });
+    let prefix = json!({ "Type": "s3", "Params": { "Bucket": "b", "Key": "a/" } });
+    let prefix = json!({ "Source": prefix, "Target": "/inputs/" });
     let network = |fields: Value| task(json!({ "Network": fields }));
     vec![
         task(json!({ "Name": "" })),
@@ -178,6 +184,8 @@ fn of_a_task() -> Vec<Value> {
         targets(["/inputs", "/inputs"]),
         targets(["/inputs", "/inputs/a"]),
         targets(["/inputs/a", "/inputs"]),
+        targets(["/inputs/", "/inputs/"]),
+        task(json!({ "InputSources": [prefix, prefix] })),
         task(json!({ "Resources": { "CPU": "1" }, "ResourcesConfig": { "CPU": "2" } })),
         task(json!({ "Resources": { "CPU": "much", "Memory": "0" } })),
         network(json!({ "Type": "Host" })),
