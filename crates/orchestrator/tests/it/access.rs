@@ -166,9 +166,6 @@ impl Guarded {
             ("readExecutionResults", (get.clone(), format!("{execution}/results"), None)),
             ("streamEvents", (get.clone(), cluster("events?namespace=home"), None)),
             ("streamChanges", (get.clone(), cluster("changes"), None)),
-            ("describeCluster", (get.clone(), cluster("cluster"), None)),
-            ("readClusterLoad", (get.clone(), cluster("cluster/load"), None)),
-            ("readClusterDemand", (get.clone(), cluster("cluster/demand"), None)),
             ("search", (get.clone(), cluster("search?text=a"), None)),
             ("listNodes", (get.clone(), cluster("nodes"), None)),
             ("describeNode", (get.clone(), node.clone(), None)),
@@ -205,11 +202,24 @@ impl Guarded {
             ("describeApi", (get.clone(), api("openapi.json"), None)),
             (OLD_GROUP, (get, api("requester/list"), None)),
         ]);
+        requests.extend(of_cluster());
         requests.extend(of_namespace());
         requests.extend(of_process());
         requests.extend(of_tokens());
         requests
     }
+}
+
+/// The requests about the cluster as a whole.
+fn of_cluster() -> [(&'static str, Request); 3] {
+    [
+        ("describeCluster", "cluster"),
+        ("readClusterLoad", "cluster/load"),
+        ("readClusterDemand", "cluster/demand"),
+    ]
+    .map(|(operation, path)| {
+        (operation, (Method::GET, format!("/api/v1/orchestrator/{path}"), None))
+    })
 }
 
 /// The requests of probes and scrapers.
