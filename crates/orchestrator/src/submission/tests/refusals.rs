@@ -113,6 +113,8 @@ fn of_a_job() -> Vec<Value> {
         job(json!({ "Priority": 101 })),
         job(json!({ "Count": -1 })),
         job(json!({ "Count": 1_000_001 })),
+        job(json!({ "MaxRunning": 1_000_001 })),
+        job(json!({ "Type": "service", "MaxRunning": 1 })),
         job(json!({ "Name": " " })),
         job(json!({ "Name": "x".repeat(256) })),
         job(json!({ "Name": "a\nb" })),
