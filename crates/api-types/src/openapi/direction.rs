@@ -29,6 +29,7 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("ExecutionUsage", &["Curve"]),
     ("HeartbeatAnswer", &["Probe"]),
     ("HistoryEvent", &["NodeState", "JobName", "Index", "NodeName"]),
+    ("JobSpec", &["MaxRunning"]),
     ("LogLine", &["Index", "Partial", "Offset"]),
     ("Node", &["IdleSince", "RefusedAgent"]),
     ("NetworkSpec", &["Domains"]),

@@ -11,6 +11,7 @@ const LABELS: [&str; 21] = [
     "engine",
     "favoured",
     "file",
+    "gate",
     "kind",
     "le",
     "membership",
