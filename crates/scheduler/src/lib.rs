@@ -24,6 +24,7 @@ pub mod demand;
 mod end;
 pub mod exclusion;
 mod fetch;
+mod gate;
 pub mod health;
 pub mod input;
 pub mod invariants;

@@ -1,5 +1,6 @@
 //! Submissions: what is accepted, what is stored, and everything that is refused.
 
+mod limits;
 mod paths;
 mod refusals;
 mod task;
@@ -126,26 +127,6 @@ fn empty_and_null_fields_have_their_default_too() {
         "ResultPaths": null, "Resources": {}, "Network": { "Type": "" }, "Timeouts": {},
     }));
     assert_eq!(accept_job(&task).spec, accept_job(&plain()).spec);
-}
-
-#[test]
-fn only_jobs_that_end_limit_their_live_executions() {
-    let with = |job_type: &str, most: Value| job(json!({ "Type": job_type, "MaxRunning": most }));
-    for job_type in ["batch", "ops"] {
-        assert_eq!(accept_job(&with(job_type, json!(5))).spec.max_running, 5);
-    }
-    for job_type in ["service", "daemon"] {
-        assert_eq!(accept_job(&with(job_type, json!(0))).spec.max_running, 0);
-        let why = format!(
-            "MaxRunning: is only allowed for batch and ops jobs: all executions of a {job_type} job \
-             run at the same time"
-        );
-        assert_eq!(problems(&with(job_type, json!(1))), [why]);
-    }
-    for most in [-1, 1_000_001] {
-        let why = format!("MaxRunning: must be between 0 (no limit) and 1000000, got {most}");
-        assert_eq!(problems(&with("batch", json!(most))), [why]);
-    }
 }
 
 #[test]

@@ -9,10 +9,10 @@ use core::ops::Deref;
 use api_types::{ExecutionId, NodeId};
 
 use crate::fetch::FetchTrouble;
+use crate::gate::Gate;
 use crate::notice::{Notice, SilentNode};
 use crate::outcomes::Outcomes;
 use crate::rank::ClassId;
-use crate::state::gate::Gate;
 use crate::state::pending::PendingSlots;
 use crate::streak::Streak;
 use crate::text::Text;

@@ -9,19 +9,12 @@ use alloc::vec::Vec;
 use api_types::gate::GateType;
 use api_types::{JobId, Timestamp};
 
+use crate::gate::Gate;
 use crate::rank::Rank;
 use crate::state::State;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
 use crate::text::Text;
-
-/// The gate of a job that is closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gate {
-    pub(crate) gate_type: GateType,
-    /// Since when it has held slots of the job without interruption.
-    pub(crate) since: Timestamp,
-}
 
 // === Gates ===
 
