@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels with few values that are known in advance.
-const LABELS: [&str; 21] = [
+const LABELS: [&str; 22] = [
     "architecture",
     "commit",
     "connection",
