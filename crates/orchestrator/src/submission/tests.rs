@@ -118,7 +118,8 @@ fn empty_and_null_fields_have_their_default_too() {
         plain(),
         json!({
             "ID": "", "Name": "", "Namespace": "", "Priority": null, "Count": 0,
-            "Constraints": null, "Meta": null, "Labels": null, "RetryPolicy": null, "MaxFailed": null, "State": null,
+            "Constraints": null, "Meta": null, "Labels": null, "RetryPolicy": null,
+            "MaxFailed": null, "State": null,
         }),
     );
     assert_eq!(accept_job(&filled).spec, accept_job(&plain()).spec);
@@ -323,18 +324,6 @@ fn fields_of_a_job_are_checked() {
             "RetryPolicy.Attempts: must be between 0 and 1000000, got -1",
         ),
         (
-            json!({ "MaxFailed": -2 }),
-            "MaxFailed: must be between -1 (any number) and 1000000, got -2",
-        ),
-        (
-            json!({ "MaxFailed": 1_000_001 }),
-            "MaxFailed: must be between -1 (any number) and 1000000, got 1000001",
-        ),
-        (
-            json!({ "Type": "service", "MaxFailed": 1 }),
-            "MaxFailed: is for batch and ops jobs; the executions of a service job do not end",
-        ),
-        (
             json!({ "RetryPolicy": { "Delay": 5, "MaxDelay": 4 } }),
             "RetryPolicy.MaxDelay: must not be below Delay (5), got 4",
         ),
@@ -349,13 +338,6 @@ fn fields_of_a_job_are_checked() {
     ] {
         let found = problems(&job(fields));
         assert_eq!(found.first().map(String::as_str), Some(problem));
-    }
-    for (fields, most) in [
-        (json!({ "MaxFailed": -1 }), -1),
-        (json!({ "Type": "ops", "MaxFailed": 1_000_000 }), 1_000_000),
-        (json!({ "Type": "daemon", "MaxFailed": 0 }), 0),
-    ] {
-        assert_eq!(accept_job(&job(fields)).spec.max_failed, most);
     }
     assert_eq!(
         accept_job(&job(json!({ "RetryPolicy": { "Delay": 90 } }))).spec.retry_policy.max_delay,

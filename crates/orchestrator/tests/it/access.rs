@@ -1,5 +1,7 @@
 //! Who may do what: every operation, with every role, at home and elsewhere.
 
+mod requests;
+
 use std::collections::BTreeMap;
 
 use orchestrator::settings::Auth;
@@ -7,6 +9,7 @@ use peers::issuer::Issuer;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use self::requests::{of_cluster, of_process};
 use crate::node::FakeNode;
 use crate::oidc;
 use crate::roles::OLD_GROUP;
@@ -208,30 +211,6 @@ impl Guarded {
         requests.extend(of_tokens());
         requests
     }
-}
-
-/// The requests about the cluster as a whole.
-fn of_cluster() -> [(&'static str, Request); 3] {
-    [
-        ("describeCluster", "cluster"),
-        ("readClusterLoad", "cluster/load"),
-        ("readClusterDemand", "cluster/demand"),
-    ]
-    .map(|(operation, path)| {
-        (operation, (Method::GET, format!("/api/v1/orchestrator/{path}"), None))
-    })
-}
-
-/// The requests of probes and scrapers.
-fn of_process() -> [(&'static str, Request); 5] {
-    [
-        ("isAlive", "/api/v1/agent/alive"),
-        ("describeVersion", "/api/v1/agent/version"),
-        ("isLive", "/livez"),
-        ("isReady", "/readyz"),
-        ("scrapeMetrics", "/metrics"),
-    ]
-    .map(|(operation, path)| (operation, (Method::GET, path.to_owned(), None)))
 }
 
 /// The requests about tokens.

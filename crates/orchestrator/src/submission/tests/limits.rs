@@ -1,4 +1,4 @@
-//! How many executions of a job may be live.
+//! How many executions of a job may be live, and how many may fail.
 
 use serde_json::{Value, json};
 
@@ -22,4 +22,21 @@ fn only_jobs_that_end_limit_their_live_executions() {
         let why = format!("MaxRunning: must be between 0 (no limit) and 1000000, got {most}");
         assert_eq!(problems(&with("batch", json!(most))), [why]);
     }
+}
+
+#[test]
+fn only_jobs_that_end_allow_failures() {
+    for (fields, most) in [
+        (json!({ "MaxFailed": -1 }), -1),
+        (json!({ "Type": "ops", "MaxFailed": 1_000_000 }), 1_000_000),
+        (json!({ "Type": "daemon", "MaxFailed": 0 }), 0),
+    ] {
+        assert_eq!(accept_job(&job(fields)).spec.max_failed, most);
+    }
+    for most in [-2, 1_000_001] {
+        let why = format!("MaxFailed: must be between -1 (any number) and 1000000, got {most}");
+        assert_eq!(problems(&job(json!({ "MaxFailed": most }))), [why]);
+    }
+    let why = "MaxFailed: is for batch and ops jobs; the executions of a service job do not end";
+    assert_eq!(problems(&job(json!({ "Type": "service", "MaxFailed": 1 }))), [why]);
 }
