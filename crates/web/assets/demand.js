@@ -55,7 +55,7 @@ function row(waiting) {
     h("td", { class: "number" }, `${count(waiting.Slots)}${waiting.SlotsIsMore ? "+" : ""}`),
     h(
       "td",
-      null,
+      { class: "wrap" },
       needs(waiting).join(", "),
       h("span", { class: "muted" }, ` in ${waiting.Namespace}`),
       waiting.Message ? h("p", { class: "reason small" }, waiting.Message) : null,
