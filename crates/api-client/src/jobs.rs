@@ -188,7 +188,7 @@ impl Client {
             .await
     }
 
-    /// `GET /jobs/:id/slots`: what became of the indexes, in at most so many ranges.
+    /// `GET /jobs/:id/slots`: what became of the indexes, in at most `buckets` ranges.
     pub async fn job_slots(
         &self,
         id: impl Display,

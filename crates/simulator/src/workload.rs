@@ -43,10 +43,10 @@ pub(super) const DECLINED: &str = "declined";
 /// Longer than a run.
 const NEVER_SECONDS: u32 = 1_000_000;
 
-/// Of a thousand finite jobs, so many name a secret.
+/// Finite jobs that name a secret, of a thousand.
 const NAMING: u64 = 200;
 
-/// Of a thousand finite jobs, so many limit their live executions.
+/// Finite jobs that limit their live executions, of a thousand.
 const LIMITED: u64 = 300;
 
 /// How many slots of a finite job may fail.

@@ -145,7 +145,7 @@ impl LiveJob {
         self.row.slots.at_or_above(self.row.fresh)
     }
 
-    /// Whether so many slots may fail without failing the job.
+    /// Whether the job goes on with the slots that have failed so far.
     pub(crate) fn tolerates_failures(&self) -> bool {
         match u32::try_from(self.extras.max_failed) {
             Ok(most) => self.row.failed_slots <= most,

@@ -137,7 +137,7 @@ async fn an_image_whose_entrypoint_changes_owners_and_steps_down_runs_and_all_re
         ("outputs/root", "by root\n"),
     ];
     assert_eq!(found, expected.map(|(path, text)| (path.to_owned(), text.to_owned())));
-    // Whoever wrote them in the container, on the node they are the agent's.
+    // On the node they belong to the agent, regardless of their owner in the container.
     let kept = cluster.agents[0].data_dir().join("executions").join(execution.id.to_string());
     let mut owners = BTreeMap::new();
     owned(&kept, &mut owners);

@@ -7,7 +7,7 @@ use testbed::harness::{AgentSpec, ClusterSpec, noop};
 use super::accessibility::{assert_accessible, axe, prefer_scheme};
 use super::browser::in_browser;
 
-/// Each of so many columns stands for five executions.
+/// The number of columns; each stands for five executions.
 const COUNT: u32 = 500;
 
 const COLUMNS: &str = "document.querySelectorAll('.outcomes.ranges i').length";

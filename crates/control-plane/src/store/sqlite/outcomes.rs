@@ -102,7 +102,7 @@ pub(super) fn of_job(
     })
 }
 
-/// Removes up to so many chunks of a job; returns how many.
+/// Removes up to `limit` chunks of a job; returns the number removed.
 pub(super) fn remove(
     transaction: &Transaction<'_>,
     job: i64,

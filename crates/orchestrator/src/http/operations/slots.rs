@@ -114,7 +114,7 @@ fn describe_slots(
     }
 }
 
-/// The failed indexes of a job that has so many.
+/// Lists the failed indexes of a job; reads nothing if `failed`, their number, is 0.
 pub(super) fn failed_indexes(
     reads: &dyn Reads,
     id: JobId,
