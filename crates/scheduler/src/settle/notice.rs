@@ -41,14 +41,15 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     }
     let waits = is_blocked(state, job);
     let busy = !job.executions().is_empty() || job.is_delayed();
+    let notice = job.notice();
+    let silence_changed = notice.silence.is_empty() != job.extras.shown.silence.is_empty();
+    let (former_gate, gate) = (job.extras.gate(), gate::current(state, job, waits));
     let next = match (busy, waits, job.row().start_time.is_some()) {
         (false, true, _) => JobStateType::Queued,
         (true, _, true) | (false, false, true) => JobStateType::Running,
+        (false, false, false) if gate.is_some() => JobStateType::Queued,
         (true, _, false) | (false, false, false) => JobStateType::Pending,
     };
-    let notice = job.notice();
-    let silence_changed = notice.silence.is_empty() != job.extras.shown.silence.is_empty();
-    let (former_gate, gate) = (job.extras.gate(), gate::current(job, waits));
     let gate_changed = gate != former_gate.map(|gate| gate.gate_type);
     let is_event = next != job.row().state
         || waits != job.row().waiting_since.is_some()
@@ -57,7 +58,7 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     if !is_event && notice == job.extras.shown {
         return;
     }
-    let held = gate.map(|gate| gate::message(job, gate));
+    let held = gate.map(|gate| gate::message(state, job, gate));
     state.note_waiting(turn, id, waits);
     gate::set(state, id, gate, turn.wall);
     let message = match (&notice.retry, &notice.silence) {
@@ -108,7 +109,7 @@ fn is_blocked(state: &State, job: &LiveJob) -> bool {
         let class = state.queue.class(id);
         job.has_ready_slot(id) && (class.blocked || (class.restored && has_waited))
     });
-    let is_offered = !job.is_at_limit() && !job.extras.is_offering();
+    let is_offered = !gate::lacks(state, job) && !job.extras.is_offering();
     (job.extras.pending().has_pinned() && is_offered) || anywhere || daemon_without_node
 }
 
