@@ -55,6 +55,11 @@ pub struct MemoryStore {
 // === impl MemoryStore ===
 
 impl MemoryStore {
+    /// Adds a record as if an earlier process had stored it.
+    pub fn put_record(&mut self, record: Record) {
+        self.records.insert(record.key.clone(), record);
+    }
+
     /// The events of a job, in order.
     pub fn history(&self, job: JobId, level: EventType) -> Vec<&EventRow> {
         self.events

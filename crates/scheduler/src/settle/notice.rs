@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 
 use api_types::JobId;
+use api_types::gate::GateType;
 use api_types::job::{JobStateType, JobType};
 
 use crate::demand::Want;
@@ -61,6 +62,9 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     let held = gate.map(|gate| gate::message(state, job, gate));
     state.note_waiting(turn, id, waits);
     gate::set(state, id, gate, turn.wall);
+    if gate == Some(GateType::ConcurrencyGroup) {
+        forget_annotation(state, id);
+    }
     let message = match (&notice.retry, &notice.silence) {
         (retry, _) if !retry.is_empty() => retry.clone(),
         (_, silence) if !silence.is_empty() => silence.clone(),
@@ -89,6 +93,13 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     // Otherwise, the history already has the failures of the executions.
     if is_event {
         state.note_job(turn, id, next, comment);
+    }
+}
+
+/// The job does not say that it waits for room any more, as the others of its class may.
+fn forget_annotation(state: &mut State, id: JobId) {
+    if let Some(class) = state.jobs.get(&id).and_then(|job| job.class()) {
+        state.queue.class_mut(class).annotated = false;
     }
 }
 
