@@ -12,6 +12,7 @@ mod cluster;
 mod download;
 mod error;
 mod events;
+mod groups;
 mod jobs;
 mod joining;
 mod lines;

@@ -59,6 +59,18 @@ words!(
 );
 
 words!(
+    /// What a new job does to those before it in its concurrency group.
+    #[derive(Default)]
+    OnConflict, "a way to handle a conflict", {
+        /// Waits for a unit.
+        #[default]
+        Queue = "Queue",
+        /// Stops them.
+        Replace = "Replace",
+    }
+);
+
+words!(
     /// The state of a job; the last three are terminal.
     JobStateType, "a job state", {
         /// Accepted; no execution has started yet.
@@ -135,6 +147,12 @@ pub struct JobSpec {
     /// How many indexes may fail before the job does; -1 for any number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub max_failed: i32,
+    /// Groups of the namespace; each limits how many executions of all its jobs are live.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub concurrency_groups: Vec<String>,
+    /// What a new job does to those before it in its group.
+    #[serde(default, skip_serializing_if = "OnConflict::is_usual")]
+    pub on_conflict: OnConflict,
     /// Exactly one.
     pub tasks: Vec<Task>,
 }
@@ -300,6 +318,15 @@ pub struct DryRunNode {
 /// Whether a field may be left out.
 fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+// === impl OnConflict ===
+
+impl OnConflict {
+    /// Whether a specification leaves it out.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 // === impl JobState ===

@@ -15,6 +15,7 @@ pub mod error;
 pub mod execution;
 pub mod explanation;
 pub mod gate;
+pub mod group;
 pub mod history;
 pub mod id;
 pub mod image;

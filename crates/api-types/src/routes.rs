@@ -45,6 +45,8 @@ pub const SECRETS: &str = "/api/v1/orchestrator/secrets";
 pub const SECRET: &str = "/api/v1/orchestrator/secrets/{name}";
 pub const CREDENTIALS: &str = "/api/v1/orchestrator/credentials";
 pub const CREDENTIAL: &str = "/api/v1/orchestrator/credentials/{name}";
+pub const GROUPS: &str = "/api/v1/orchestrator/groups";
+pub const GROUP: &str = "/api/v1/orchestrator/groups/{name}";
 /// Keys of the cluster.
 pub const KEYS: &str = "/api/v1/orchestrator/keys";
 

@@ -67,6 +67,11 @@ submission!(
         /// For batch and ops jobs: how many indexes may fail before the job does; 0 when absent, -1
         /// for any number.
         "MaxFailed" max_failed: i64 { minimum = -1, maximum = 1000000 },
+        /// For batch and ops jobs: concurrency groups of the namespace.
+        "ConcurrencyGroups" concurrency_groups: Vec<String> { max_items = 8 },
+        /// What the job does to those before it in its group, which needs Limit 1 to replace them;
+        /// `Queue` when absent.
+        "OnConflict" on_conflict: String { value_type = crate::job::OnConflict },
         /// Exactly one.
         "Tasks" tasks: Vec<TaskSubmission>
             { required = true, value_type = Vec<TaskSubmission>, min_items = 1, max_items = 1 },

@@ -185,6 +185,8 @@ pub(super) fn spec(number: u64, count: u32) -> JobSpec {
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
         max_failed: 0,
+        concurrency_groups: Vec::new(),
+        on_conflict: api_types::job::OnConflict::Queue,
         tasks: vec![Task::new("main", EngineType::Noop)],
     }
 }

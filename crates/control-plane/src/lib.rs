@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod batch;
 pub mod clock;
+pub mod groups;
 pub mod pruning;
 pub mod records;
 pub mod step;

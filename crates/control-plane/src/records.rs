@@ -33,6 +33,8 @@ pub enum RecordKind {
     Secret,
     /// What jobs of a namespace sign in with elsewhere, encrypted.
     Credential,
+    /// A concurrency group of a namespace.
+    Group,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +85,8 @@ pub enum RecordRefusal {
     TooMany(RecordKind),
     #[error("{} '{}' has more than {MAX_RECORD_BYTES} bytes", .0.kind.word(), .0.key)]
     TooLarge(RecordKey),
+    #[error("{} '{}' is in use; live jobs that name it: {jobs}", .key.kind.word(), .key.key)]
+    InUse { key: RecordKey, jobs: usize },
 }
 
 /// All records, as of the last turn.
@@ -94,7 +98,7 @@ pub struct Records {
 // === impl RecordKind ===
 
 impl RecordKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Token,
         Self::Session,
         Self::Namespace,
@@ -103,6 +107,7 @@ impl RecordKind {
         Self::Key,
         Self::Secret,
         Self::Credential,
+        Self::Group,
     ];
 
     /// The word for the kind, also in stores.
@@ -116,6 +121,7 @@ impl RecordKind {
             Self::Key => "key",
             Self::Secret => "secret",
             Self::Credential => "credential",
+            Self::Group => "group",
         }
     }
 

@@ -13,6 +13,7 @@ mod credentials;
 mod duration;
 mod events;
 mod get;
+mod groups;
 mod init;
 mod jobs;
 mod keys;
@@ -42,6 +43,7 @@ pub(crate) use context::{ContextCommand, ContextShowArgs};
 pub(crate) use credentials::{CredentialCommand, CredentialSetArgs};
 pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
+pub(crate) use groups::GroupCommand;
 pub(crate) use init::{InitArgs, JobCommand, JobType};
 pub(crate) use jobs::{
     DescribeArgs, ExecutionOrder, ExecutionsArgs, ExplainArgs, HistoryArgs, ListArgs, StopArgs,
@@ -144,6 +146,9 @@ pub(crate) enum Command {
     /// Create, list and delete credentials, with which jobs sign in to other services
     #[command(subcommand, visible_alias = "credentials")]
     Credential(CredentialCommand),
+    /// Create, list and delete concurrency groups, which limit what runs at the same time
+    #[command(subcommand, visible_alias = "groups")]
+    Group(GroupCommand),
     /// Create, list and delete secrets, which jobs refer to by name
     #[command(subcommand)]
     Secret(SecretCommand),

@@ -331,6 +331,7 @@ fn origin_of(input: &Input) -> Origin {
         | Input::NodeAction { .. }
         | Input::LabelNode { .. }
         | Input::Provided { .. }
+        | Input::Group { .. }
         | Input::ForgetNode { .. }
         | Input::Heard(_)
         | Input::MissedHeartbeats(_)

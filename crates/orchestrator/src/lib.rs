@@ -12,6 +12,7 @@ mod credentials;
 pub mod driver;
 pub mod feed;
 mod files;
+mod groups;
 mod http;
 mod identity;
 mod issuer;

@@ -103,6 +103,8 @@ mod tests {
             labels: Default::default(),
             retry_policy: RetryPolicy::default_for(JobType::Batch),
             max_failed: 0,
+            concurrency_groups: Vec::new(),
+            on_conflict: api_types::job::OnConflict::Queue,
             tasks: Vec::new(),
         })
     }

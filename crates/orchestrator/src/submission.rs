@@ -4,6 +4,7 @@
 
 mod arguments;
 mod findings;
+mod groups;
 mod job;
 mod params;
 mod paths;

@@ -63,6 +63,12 @@ pub enum Input {
     Provided {
         namespace: String,
     },
+    /// The concurrency group has this limit from now on; `None` removes it.
+    Group {
+        namespace: String,
+        name: String,
+        limit: Option<u32>,
+    },
     /// Forget a disconnected node; with `now`, its remaining work is given up first.
     ForgetNode {
         node: NodeId,
@@ -120,6 +126,15 @@ pub enum Refusal {
     JobFinished { job: JobId, state: JobStateType },
     #[error("a job with the ID {0} exists already")]
     JobExists(JobId),
+    #[error("the concurrency group '{0}' does not exist in the job's namespace")]
+    NoSuchGroup(String),
+    /// A job that replaces others would have to stop several.
+    #[error(
+        "OnConflict Replace needs a concurrency group with Limit 1, and '{name}' has Limit {limit}"
+    )]
+    GroupShared { name: String, limit: u32 },
+    #[error("the concurrency group '{name}' is in use; live jobs that name it: {jobs}")]
+    GroupInUse { name: String, jobs: usize },
     #[error("no node has the ID {}", .0.short())]
     NoSuchNode(NodeId),
     #[error("session {came} of node {} was replaced by session {current}", .node.short())]
@@ -153,6 +168,8 @@ impl Refusal {
             Self::JobNotLive(_) => Code::JobNotFound,
             Self::JobFinished { .. } => Code::JobFinished,
             Self::JobExists(_) => Code::JobExists,
+            Self::NoSuchGroup(_) | Self::GroupShared { .. } => Code::InvalidJob,
+            Self::GroupInUse { .. } => Code::Conflict,
             Self::NoSuchNode(_) => Code::NodeNotFound,
             Self::StaleSession { .. } | Self::LeaseExpired(_) => Code::StaleSession,
             Self::NodeRejected(_) => Code::Forbidden,

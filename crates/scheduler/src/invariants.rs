@@ -3,6 +3,8 @@
 //! Tests and the simulator check them after every step; a violation is a bug in the scheduler,
 //! never the effect of bad input.
 
+mod groups;
+
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,6 +31,7 @@ pub fn check(scheduler: &Scheduler) {
     check_nodes(scheduler);
     check_jobs(scheduler);
     check_gates(scheduler);
+    groups::check(scheduler);
     check_classes(scheduler);
     check_queue(scheduler);
     check_reservations(&scheduler.state, &scheduler.settle.starving);
@@ -121,12 +124,13 @@ fn check_gates(scheduler: &Scheduler) {
         }
         let is_held = job.is_at_limit() && job.has_slot_to_place() && !job.is_terminal();
         assert!(!is_held || gate.is_some(), "job {id} does not say that it is at its limit");
-        if job.is_at_limit() || job.is_terminal() {
+        if gate::lacks(state, job) || job.is_terminal() {
             continue;
         }
         let is_offering = settle.backlog.offers.contains_key(id);
         assert_eq!(job.extras.is_offering(), is_offering, "job {id} is not offered to its nodes");
-        let Some(class) = job.class().filter(|_| most > 0 && !is_offering) else { continue };
+        let may_be_held = most > 0 || !job.extras.groups().is_empty();
+        let Some(class) = job.class().filter(|_| may_be_held && !is_offering) else { continue };
         let demand = &state.queue.class(class).demand;
         let mut after = None;
         while let Some((index, node)) = job.extras.pending().next_pinned(after) {
@@ -231,10 +235,13 @@ fn check_classes(scheduler: &Scheduler) {
             "a class is not listed as it waits"
         );
         assert!(
-            class.waiting.is_empty() || class.blocked || class.postponed,
+            class.waiting.is_empty()
+                || class.blocked
+                || class.postponed
+                || scheduler.state.queue.is_held(*id),
             "jobs wait in class {id:?}, for nothing"
         );
-        if class.blocked {
+        if class.blocked && scheduler.state.queue.lacking(*id).is_none() {
             assert!(!class.waiting.is_empty(), "a class is blocked in which no job waits");
             for node in scheduler.state.queue.nodes_of(class.pool) {
                 assert!(

@@ -64,5 +64,6 @@ pub use turn::Output;
 pub use views::census::{Census, Waiting};
 pub use views::demand::{ClusterDemand, WaitingClass};
 pub use views::dry_run::Preview;
+pub use views::group::GroupUse;
 pub use views::reasons::Reasons;
 pub use views::standing::{Ahead, Held, Standing, Waits};

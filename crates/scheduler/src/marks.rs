@@ -11,6 +11,7 @@ use alloc::collections::VecDeque;
 
 use api_types::{JobId, NodeId};
 
+use crate::queue::group::GroupId;
 use crate::rank::{ClassId, PoolId};
 
 /// The marks of one event, by kind, in the order in which they are settled.
@@ -18,6 +19,8 @@ use crate::rank::{ClassId, PoolId};
 pub(crate) struct Marks {
     /// Jobs that ended: their executions are to be asked to stop.
     pub(crate) stops: Marked<JobId>,
+    /// Groups whose newest job replaces those before it.
+    pub(crate) replacements: Marked<GroupId>,
     /// Draining nodes: some of their executions are to be asked to stop.
     pub(crate) drains: Marked<NodeId>,
     /// Nodes whose comparison with the pools takes longer, and the last pool that was compared.
@@ -26,11 +29,15 @@ pub(crate) struct Marks {
     pub(crate) covers: Marked<NodeId>,
     /// Nodes on which something changed that a reservation may depend on.
     pub(crate) reservations: Marked<NodeId>,
+    /// Groups whose units were taken or returned, or whose limit changed.
+    pub(crate) groups: Marked<GroupId>,
     /// Nodes that may have room for more; the search for work begins anew.
     pub(crate) nodes: Marked<NodeId>,
     /// Jobs with slots that may be placed, and their class. They look for room by themselves, after
     /// the nodes have taken what comes first.
     pub(crate) ready: Marked<(JobId, ClassId)>,
+    /// Classes that no group holds any more. They look for room like jobs that are ready.
+    pub(crate) opened: Marked<ClassId>,
     /// Jobs with a slot on each node that may run one more execution now.
     pub(crate) offers: Marked<JobId>,
     /// Jobs whose slots, notices or queues changed: they may have another state.
@@ -51,6 +58,7 @@ impl Marks {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { stops, drains, comparisons, covers, reservations, .. } = self;
         let Self { nodes, ready, offers, jobs, pinned, ended, .. } = self;
+        let Self { replacements, groups, opened, .. } = self;
         stops.is_empty()
             && drains.is_empty()
             && comparisons.is_empty()
@@ -62,6 +70,9 @@ impl Marks {
             && jobs.is_empty()
             && pinned.is_empty()
             && ended.is_empty()
+            && replacements.is_empty()
+            && groups.is_empty()
+            && opened.is_empty()
     }
 }
 

@@ -13,7 +13,7 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 use api_types::engine::{EngineType, PublisherType};
-use api_types::job::{JobSpec, JobType, RetryPolicy, Task, Timeouts};
+use api_types::job::{JobSpec, JobType, OnConflict, RetryPolicy, Task, Timeouts};
 use api_types::selector::{Requirement, Test};
 use api_types::source::SourceType;
 use api_types::{JobId, Timestamp};
@@ -51,6 +51,10 @@ pub struct JobPlan {
     pub(crate) max_running: u32,
     /// How many slots may fail before the job does; -1 for any number.
     pub(crate) max_failed: i32,
+    /// The concurrency groups that it names.
+    pub(crate) groups: Vec<String>,
+    /// Whether it stops the jobs that came before it in its group.
+    pub(crate) replaces: bool,
     pub(crate) demand: Demand,
 }
 
@@ -112,6 +116,10 @@ struct Stored<'a> {
     max_running: u32,
     #[serde(rename = "F", default, skip_serializing_if = "is_default")]
     max_failed: i32,
+    #[serde(rename = "Y", borrow, default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<Cow<'a, str>>,
+    #[serde(rename = "W", default, skip_serializing_if = "is_default")]
+    replaces: bool,
     #[serde(rename = "E")]
     engine: EngineType,
     #[serde(rename = "U", default, skip_serializing_if = "Option::is_none")]
@@ -149,6 +157,8 @@ impl JobPlan {
             names_secrets: spec.tasks.iter().any(names_some),
             max_running: spec.max_running,
             max_failed: spec.max_failed,
+            groups: spec.concurrency_groups.clone(),
+            replaces: spec.on_conflict == OnConflict::Replace,
             demand: Demand::from_spec(spec)?,
         })
     }
@@ -162,13 +172,13 @@ impl JobPlan {
     /// The stored form.
     pub fn to_text(&self) -> String {
         let Self { job_type, priority, namespace, retry, timeouts, .. } = self;
-        let Self { names_secrets, max_running, max_failed, demand, .. } = self;
+        let Self { names_secrets, max_running, max_failed, groups, replaces, demand, .. } = self;
         let Demand { fit, need } = demand;
         let Fit { engine, publisher, sources, constraints } = fit;
         let Need { cpu_millis, memory_bytes, disk_bytes, gpus } = *need;
         let RetryPolicy { attempts, delay, max_delay } = *retry;
         let Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after } = *timeouts;
-        let is_plain = *max_running == 0 && *max_failed == 0;
+        let is_plain = *max_running == 0 && *max_failed == 0 && groups.is_empty();
         let stored = Stored {
             format: if is_plain { PLAIN_FORMAT } else { FORMAT },
             job_type: unless(*job_type, &Usual::JOB_TYPE),
@@ -179,6 +189,8 @@ impl JobPlan {
             names_secrets: *names_secrets,
             max_running: *max_running,
             max_failed: *max_failed,
+            groups: groups.iter().map(|name| Cow::Borrowed(name.as_str())).collect(),
+            replaces: *replaces,
             engine: *engine,
             publisher: unless(*publisher, &Usual::PUBLISHER),
             sources: sources.clone(),
@@ -221,6 +233,8 @@ impl JobPlan {
             names_secrets: stored.names_secrets,
             max_running: stored.max_running,
             max_failed: stored.max_failed,
+            groups: stored.groups.into_iter().map(Cow::into_owned).collect(),
+            replaces: stored.replaces,
             demand: Demand { fit, need },
         })
     }

@@ -16,6 +16,7 @@
 //! entries), and an order by load in each pool (a placement on a node of 4,096 pools took 10 ms).
 
 pub(crate) mod class;
+pub(crate) mod group;
 pub(crate) mod heads;
 pub(crate) mod matching;
 pub(crate) mod nodes;
@@ -33,6 +34,7 @@ use crate::demand::{Demand, Fit, Want};
 use crate::keyed::{HashKey, HashMap};
 use crate::marks::Marked;
 use crate::queue::class::{Class, ClassKey};
+use crate::queue::group::{Entry, GroupId, Groups};
 use crate::queue::heads::Heads;
 use crate::queue::nodes::{Members, NodeBit, Nodes, suits};
 use crate::rank::{ClassId, PoolId, Rank};
@@ -62,6 +64,7 @@ pub(crate) struct Queue {
     classes: HashMap<ClassId, Class>,
     /// In order, because a hash of so much would be taken anew whenever a table grows.
     class_of: BTreeMap<ClassKey, ClassId>,
+    pub(crate) groups: Groups,
     last_id: u32,
     /// Classes in which a job waits.
     waiting: BTreeSet<ClassId>,
@@ -86,6 +89,7 @@ impl Queue {
             idle: VecDeque::new(),
             classes: HashMap::with_hasher(key),
             class_of: BTreeMap::new(),
+            groups: Groups::default(),
             last_id: 0,
             waiting: BTreeSet::new(),
             last_explained: ClassId::default(),
@@ -94,15 +98,16 @@ impl Queue {
         }
     }
 
-    /// Adds a job to the class of its demand and namespace.
+    /// Adds a job to the class of its demand, namespace and groups.
     pub(crate) fn enter<'a>(
         &mut self,
         demand: Demand,
         namespace: &str,
+        groups: Arc<[GroupId]>,
         nodes: impl Iterator<Item = (NodeBit, &'a SessionRequest)>,
     ) -> ClassId {
         let want = Want { namespace: namespace.into(), demand: Arc::new(demand) };
-        self.enter_class(ClassKey { want, excluded: Arc::new([]) }, nodes)
+        self.enter_class(ClassKey { want, excluded: Arc::new([]), groups }, nodes)
     }
 
     /// Adds a slot that excludes these nodes to a secondary class, in addition to that of its job.
@@ -112,8 +117,9 @@ impl Queue {
         excluded: Vec<NodeId>,
         nodes: impl Iterator<Item = (NodeBit, &'a SessionRequest)>,
     ) -> ClassId {
-        let want = self.class(main).want();
-        self.enter_class(ClassKey { want, excluded: excluded.into() }, nodes)
+        let main = self.class(main);
+        let (want, groups) = (main.want(), Arc::clone(&main.groups));
+        self.enter_class(ClassKey { want, excluded: excluded.into(), groups }, nodes)
     }
 
     fn enter_class<'a>(
@@ -125,7 +131,7 @@ impl Queue {
             self.class_mut(id).jobs += 1;
             return id;
         }
-        let ClassKey { want: Want { namespace, demand }, excluded } = key.clone();
+        let ClassKey { want: Want { namespace, demand }, excluded, groups } = key.clone();
         let pool = self.pool_for(&demand, nodes);
         let id = ClassId(self.next_id());
         self.class_of.insert(key, id);
@@ -135,6 +141,7 @@ impl Queue {
                 demand,
                 namespace,
                 excluded,
+                groups,
                 pool,
                 jobs: 1,
                 waiting: BTreeSet::new(),
@@ -142,6 +149,7 @@ impl Queue {
                 postponed: false,
                 restored: false,
                 annotated: false,
+                unsaid: false,
                 explanation: None,
             },
         );
@@ -166,7 +174,7 @@ impl Queue {
             if class.explanation.is_some() {
                 self.unreported.push((class.want(), None));
             }
-            self.class_of.remove(&ClassKey { want: class.want(), excluded: class.excluded });
+            self.class_of.remove(&class.key());
         }
         let pool = self.pool_mut(pool_id);
         pool.classes -= 1;
@@ -214,6 +222,7 @@ impl Queue {
             class.blocked = false;
             class.postponed = false;
             class.restored = false;
+            class.unsaid = false;
             if class.explanation.take().is_some() {
                 let want = class.want();
                 self.unreported.push((want, None));
@@ -226,8 +235,16 @@ impl Queue {
     /// Jobs of the class began or ceased to wait, so that another one may be the first.
     fn head_changed(&mut self, id: ClassId) {
         self.changed.push(id);
-        let class = self.class(id);
-        let head = class.waiting.first().map(|rank| (*rank, class.demand.need));
+        let class =
+            self.classes.get(&id).expect("a class lives as long as a job is counted into it");
+        let (entry, first) = (Entry::Class(id), class.waiting.first().copied());
+        match first {
+            _ if class.groups.is_empty() => {}
+            Some(rank) => self.groups.follow(entry, rank, &class.groups),
+            None => self.groups.leave(entry),
+        }
+        let is_open = class.groups.is_empty() || !self.groups.is_held(entry);
+        let head = first.filter(|_| is_open).map(|rank| (rank, class.demand.need));
         let pool_id = class.pool;
         let pool = self.pool_mut(pool_id);
         let before = pool.heads.best();
@@ -241,12 +258,45 @@ impl Queue {
         }
     }
 
+    /// The group, which is full, keeps the class out of the heads of its pool.
+    pub(crate) fn hold(&mut self, id: ClassId, by: GroupId) {
+        let class = self.class_mut(id);
+        let Some(rank) = class.waiting.first().copied() else { return };
+        // Nodes that gain room from now on are not offered to it.
+        class.annotated = core::mem::take(&mut class.blocked) || class.annotated;
+        class.restored = false;
+        self.groups.hold(Entry::Class(id), rank, by);
+        self.head_changed(id);
+    }
+
+    /// No group keeps the class out of the heads of its pool.
+    pub(crate) fn open(&mut self, id: ClassId) {
+        self.groups.open(Entry::Class(id));
+        self.head_changed(id);
+    }
+
+    /// Whether a group that is full keeps the class out of the heads of its pool.
+    pub(crate) fn is_held(&self, id: ClassId) -> bool {
+        self.groups.is_held(Entry::Class(id))
+    }
+
+    /// The group that has no unit for a job of the class.
+    pub(crate) fn lacking(&self, id: ClassId) -> Option<GroupId> {
+        self.groups.lacking(&self.class(id).groups)
+    }
+
+    /// The first job of the class that waits for room, not for a group.
+    pub(crate) fn first_of(&self, id: ClassId) -> Option<Rank> {
+        let class = self.classes.get(&id)?;
+        class.waiting.first().copied().filter(|_| !self.is_held(id))
+    }
+
     /// Stores why the jobs of the class wait, until the next explanation or until no job waits.
     pub(crate) fn explain(&mut self, id: ClassId, text: Arc<str>) -> Arc<str> {
         let class = self.class_mut(id);
-        if !class.excluded.is_empty() {
+        if !class.excluded.is_empty() || !class.groups.is_empty() {
             // An explanation is keyed by what the jobs want, so this one would overwrite that of
-            // the class without exclusions.
+            // the class without exclusions and groups.
             return text;
         }
         if let Some(known) = class.explanation.as_ref().filter(|known| ***known == *text) {
@@ -289,7 +339,7 @@ impl Queue {
 
     /// The class without exclusions in which jobs that want the same wait.
     pub(crate) fn main_of(&self, class: &Class) -> Option<ClassId> {
-        self.class_of.get(&ClassKey { want: class.want(), excluded: Arc::new([]) }).copied()
+        self.class_of.get(&ClassKey { excluded: Arc::new([]), ..class.key() }).copied()
     }
 
     pub(crate) fn is_waiting(&self, id: ClassId) -> bool {

@@ -18,8 +18,9 @@ use crate::time::Moment;
 use crate::views::census::{Census, Waiting};
 use crate::views::demand::ClusterDemand;
 use crate::views::dry_run::Preview;
+use crate::views::group::GroupUse;
 use crate::views::standing::Standing;
-use crate::views::{census, demand, dry_run, standing};
+use crate::views::{census, demand, dry_run, group, standing};
 
 // === impl Scheduler: reads ===
 
@@ -69,6 +70,19 @@ impl Scheduler {
     /// Where the job stands; `None` if it is not live.
     pub fn standing(&self, id: JobId) -> Option<Standing> {
         standing::standing(&self.state, id)
+    }
+
+    /// Live jobs that name the group.
+    pub fn jobs_of_group(&self, namespace: &str, name: &str) -> usize {
+        let groups = &self.state.queue.groups;
+        let group = groups.find(namespace, name).and_then(|id| groups.get(id));
+        group.map_or(0, |group| group.jobs().len())
+    }
+
+    /// Who has the units of a concurrency group and who waits for one, at most this many of each;
+    /// `None` where the scheduler knows no such group.
+    pub fn group(&self, namespace: &str, name: &str, most: usize) -> Option<GroupUse> {
+        group::group(&self.state, namespace, name, most)
     }
 
     /// What waits for room, class by class, in the namespaces that the caller sees; at most this many

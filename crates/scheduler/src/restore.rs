@@ -3,12 +3,13 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use api_types::JobId;
 use api_types::engine::{EngineType, PublisherType};
 use api_types::execution::DesiredState;
-use api_types::job::{JobType, RetryPolicy, Timeouts};
+use api_types::job::{JobStateType, JobType, RetryPolicy, Timeouts};
 use api_types::node::{Connection, Eligibility, Membership};
 
 use crate::change::{Live, LiveJobRow, LoadedPlan, NodeRow, SlotNode};
@@ -50,7 +51,12 @@ impl Restore {
         Self { scheduler: Scheduler::new(settings, mint) }
     }
 
-    /// Adds a job. One whose plan and specification are both damaged fails with the first tick.
+    /// Adds a concurrency group of a namespace.
+    pub fn group(&mut self, namespace: &str, name: &str, limit: u32) {
+        self.scheduler.state.queue.groups.set_limit(namespace, name, Some(limit));
+    }
+
+    /// Adds a job, after all that were submitted before it. One whose plan and specification are both damaged fails with the first tick.
     pub fn job(&mut self, job: LiveJobRow) {
         let Scheduler { state, settle } = &mut self.scheduler;
         if let Some((id, why)) = restore_job(state, job) {
@@ -163,9 +169,15 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     };
     let max_running = plan.as_ref().map_or(0, |plan| plan.max_running);
     let max_failed = plan.as_ref().map_or(0, |plan| plan.max_failed);
+    let named = plan.as_ref().map(|plan| {
+        let JobPlan { namespace, groups, replaces, .. } = plan;
+        state.queue.groups.add_job(namespace, groups, id, *replaces)
+    });
+    let (groups, number) = named.unwrap_or_default();
     let (plan, class) = match plan {
         Ok(plan) if !row.state.is_terminal() => {
-            let (plan, class) = state.enter_queue(plan, id, create_time, created_at);
+            let groups = Arc::clone(&groups);
+            let (plan, class) = state.enter_queue(plan, id, create_time, created_at, groups);
             (plan, Some(class))
         }
         Ok(plan) => {
@@ -189,6 +201,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     state.namespaces.enter(&plan.namespace);
     let mut job = LiveJob::new(row, plan, class);
     job.limit_to(max_running, max_failed);
+    job.name_groups(groups, number);
     state.jobs.put(Box::new(job));
     damaged
 }
@@ -213,6 +226,9 @@ fn restore_order(state: &mut State, now: Moment) {
             state.queue_slot(now, id, index);
         }
         gate::restore(state, id);
+        if state.jobs[&id].extras.pending().has_pinned() {
+            state.enter_groups(id);
+        }
         let Some(job) = state.jobs.get_mut(&id) else { continue };
         if job.is_retrying() || !job.extras.unproven.is_empty() {
             let message = job.row().message.clone();
@@ -230,7 +246,9 @@ fn restore_order(state: &mut State, now: Moment) {
         for class in job.classes().into_iter().filter(|class| job.has_ready_slot(*class)) {
             let (ranks, annotated) = waiting_jobs.entry(class).or_insert((Vec::new(), true));
             ranks.push(rank);
-            *annotated &= job.row().waiting_since.is_some();
+            let row = job.row();
+            let is_gated = job.extras.gate().is_some() && row.state != JobStateType::Pending;
+            *annotated &= row.waiting_since.is_some() || is_gated;
         }
     }
     for (class, (ranks, annotated)) in waiting_jobs {
@@ -278,6 +296,8 @@ fn of_damaged(job_type: JobType, priority: u32) -> JobPlan {
         names_secrets: false,
         max_running: 0,
         max_failed: 0,
+        groups: Vec::new(),
+        replaces: false,
         demand: Demand { fit, need },
     }
 }

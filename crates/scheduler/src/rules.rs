@@ -9,6 +9,7 @@ pub(crate) mod exclusion;
 pub(crate) mod execution;
 pub(crate) mod fetch;
 pub(crate) mod giving_up;
+pub(crate) mod group;
 pub(crate) mod health;
 pub(crate) mod job_end;
 pub(crate) mod lease;

@@ -10,8 +10,8 @@ use crate::budget::Budget;
 use crate::input::{Answer, Input, Refusal, acknowledge};
 use crate::mint::Mint;
 use crate::rules::{
-    ending, exclusion, execution, fetch, giving_up, health, job_end, lease, mass_silence, offer,
-    operators, retry, session, submission,
+    ending, exclusion, execution, fetch, giving_up, group, health, job_end, lease, mass_silence,
+    offer, operators, retry, session, submission,
 };
 use crate::settings::Settings;
 use crate::settle;
@@ -81,6 +81,7 @@ impl Scheduler {
                 settle.backlog.provided.extend(fetch::provided(state, &namespace, now));
                 Answer::Done
             }
+            Input::Group { namespace, name, limit } => group::put(state, (&namespace, name), limit),
             Input::ForgetNode { node, now } => operators::forget_node(state, turn, node, now),
             Input::Tick => {
                 self.fire_timers(turn);

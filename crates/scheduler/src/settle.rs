@@ -4,6 +4,7 @@
 //! what the event marked.
 
 pub(crate) mod backlog;
+pub(crate) mod group;
 pub(crate) mod leftover;
 pub(crate) mod notice;
 pub(crate) mod placement;
@@ -30,6 +31,8 @@ pub(crate) fn pass(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) 
     loop {
         if let Some(job) = state.marks.stops.pop() {
             stop_over(settle, state, turn, job, None);
+        } else if let Some(id) = state.marks.replacements.pop() {
+            group::replace(settle, state, turn, id);
         } else if let Some(node) = state.marks.drains.pop() {
             drain(settle, state, turn, node);
         } else if let Some((node, after)) = state.marks.comparisons.pop() {
@@ -38,11 +41,15 @@ pub(crate) fn pass(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) 
             take_up(settle, state, turn, node);
         } else if let Some(node) = state.marks.reservations.pop() {
             reservation::review_reservation(state, turn, node);
+        } else if let Some(id) = state.marks.groups.pop() {
+            group::follow(settle, state, turn, id);
         } else if let Some(node) = state.marks.nodes.pop() {
             state.queue_ready_jobs();
             placement::fill_node(settle, state, turn, node);
         } else if let Some((job, class)) = state.marks.ready.pop() {
             placement::place_job(settle, state, turn, job, class);
+        } else if let Some(class) = state.marks.opened.pop() {
+            group::place_opened(settle, state, turn, class);
         } else if let Some(job) = state.marks.offers.pop() {
             placement::offer_pinned(settle, state, turn, job, None);
         } else if let Some(job) = state.marks.jobs.pop() {

@@ -1,5 +1,5 @@
 //! What is inspected after each commit: no node is blamed that nothing has befallen, no slot is
-//! placed twice at the same time, no job runs more executions than it allows, and no node is idle
+//! placed twice at the same time, no job or group runs more executions than it allows, and no node is idle
 //! that has work.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use scheduler::change::{EventRow, EventSubject};
 
 use super::agent::Agent;
 use super::docker::{DAMAGED, IMPOSSIBLE};
+use super::groups;
 use super::orchestrator::Disk;
 use super::workload::DECLINED;
 
@@ -69,6 +70,7 @@ impl Inspection {
                 most == 0 || live <= most as usize,
                 "{live} executions of job {job} are live, which allows {most}"
             );
+            groups::check_limits(disk, job, &self.placed);
         }
         if new == ComputeState::AskForBid {
             self.offered.entry(id).or_insert(now);

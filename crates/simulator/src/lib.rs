@@ -25,6 +25,7 @@ mod coverage;
 mod digest;
 mod docker;
 mod faults;
+mod groups;
 mod inspection;
 mod machine;
 mod network;

@@ -73,6 +73,12 @@ pub(super) enum RequestBody {
         node: NodeId,
         now: bool,
     },
+    /// Changes the limit of a concurrency group; one that is not stored is sabotage.
+    PutGroup {
+        name: String,
+        limit: u32,
+        is_stored: bool,
+    },
     /// Sets the secret that some jobs name.
     PutSecret {
         key: RecordKey,

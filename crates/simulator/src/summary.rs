@@ -214,6 +214,10 @@ pub enum Sabotage {
     KeepIdleness,
     /// A restart does not know how many executions of a job may be live.
     ForgetMaxRunning,
+    /// A restart does not count who has units of concurrency groups.
+    ForgetHolders,
+    /// A unit of a concurrency group stays taken during the delay before a retry.
+    KeepUnits,
     /// The store does not keep what became of the slots of an array.
     ForgetOutcomes,
 }
@@ -221,7 +225,7 @@ pub enum Sabotage {
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -251,5 +255,7 @@ impl Sabotage {
         Self::KeepIdleness,
         Self::ForgetMaxRunning,
         Self::ForgetOutcomes,
+        Self::ForgetHolders,
+        Self::KeepUnits,
     ];
 }

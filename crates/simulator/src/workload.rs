@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use api_types::JobId;
 use api_types::engine::EngineType;
-use api_types::job::{Constraint, JobSpec, JobType, RetryPolicy, Task, TaskResources, Timeouts};
+use api_types::job::{
+    Constraint, JobSpec, JobType, OnConflict, RetryPolicy, Task, TaskResources, Timeouts,
+};
 use api_types::node::{ComputeNodeInfo, NodeAction};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Capacity;
@@ -14,6 +16,7 @@ use api_types::source::ResultPath;
 use api_types::version::VersionRecord;
 use control_plane::records::{RecordKey, RecordKind};
 
+use super::groups;
 use super::network::RequestBody;
 use super::summary::Sabotage;
 use crate::random::Random;
@@ -183,6 +186,8 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy { attempts, delay: 1, max_delay: 4 },
         max_failed: if finite { allowed } else { 0 },
+        concurrency_groups: Vec::new(),
+        on_conflict: OnConflict::Queue,
         tasks: vec![Task {
             resources: TaskResources { cpu: cpu.to_owned(), ..TaskResources::default() },
             timeouts,
@@ -192,6 +197,9 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
     };
     if finite && random.chance(LIMITED) {
         spec.max_running = u32::try_from(random.within(1..4)).expect("small");
+    }
+    if finite {
+        groups::join(&mut spec);
     }
     if finite && random.chance(NAMING) {
         naming(&mut spec);
@@ -214,6 +222,8 @@ pub(super) fn plain(random: &mut Random, cpu: &str, priority: u32) -> JobSpec {
     spec.max_failed = 0;
     spec.constraints.clear();
     spec.max_running = 0;
+    spec.concurrency_groups.clear();
+    spec.on_conflict = OnConflict::Queue;
     spec.retry_policy = RetryPolicy { attempts: 3, delay: 1, max_delay: 4 };
     spec.tasks[0].secrets.clear();
     spec.tasks[0].timeouts = Timeouts::default();

@@ -7,6 +7,7 @@ mod disruptions;
 mod epilogue;
 mod forgotten_node;
 mod full_ledger;
+mod groups;
 mod machines;
 mod membership;
 mod settling;
@@ -26,6 +27,7 @@ use self::epilogue::Epilogue;
 use super::agent::Agent;
 use super::coverage::Coverage;
 use super::faults::{self, Faults, HEALED};
+use super::groups::IdleUnits;
 use super::inspection::Inspection;
 use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use super::orchestrator::{Orchestrator, Stream};
@@ -59,6 +61,7 @@ pub(super) struct World {
     pub(super) summary: Summary,
     inspection: Inspection,
     coverage: Coverage,
+    idle_units: IdleUnits,
     faults: Faults,
     epilogue: Epilogue,
     sabotage: Option<Sabotage>,
@@ -159,6 +162,7 @@ impl World {
             summary: Summary::default(),
             inspection: Inspection::default(),
             coverage: Coverage::default(),
+            idle_units: IdleUnits::default(),
             faults,
             epilogue,
             sabotage,
@@ -196,6 +200,7 @@ impl World {
         let delay = self.random.millis(0..40_000);
         let key = workload::secret(self.sabotage);
         self.add_request(RequestBody::PutSecret { key }, delay);
+        self.change_limits();
         self.at(Duration::from_secs(1), SimEvent::Disruption);
         self.at(Duration::from_secs(1), SimEvent::Count);
     }
@@ -247,9 +252,11 @@ impl World {
         // Open actions on nodes are abandoned: a repeated cordon could arrive after the final uncordon,
         // and jobs would wait for capacity forever.
         for request in &mut self.requests {
-            if matches!(request.body, RequestBody::Act { .. } | RequestBody::Forget { .. })
-                && request.state == RequestState::Open
-            {
+            let is_changeable = matches!(
+                request.body,
+                RequestBody::Act { .. } | RequestBody::Forget { .. } | RequestBody::PutGroup { .. }
+            );
+            if is_changeable && request.state == RequestState::Open {
                 request.state = RequestState::Answered { job: None };
             }
         }
@@ -268,6 +275,7 @@ impl World {
                 self.add_request(approve, LAST_JOINS);
             }
         }
+        self.restore_limits();
         self.orchestrator.disk.full_until = self.now;
         for process in self.orchestrator.processes() {
             (process.paused_until, process.cut_off_until) = (self.now, self.now);
@@ -315,13 +323,20 @@ impl World {
         }
     }
 
-    /// Once per second, until every daemon is asked to stop.
+    /// Once per second, until every daemon is asked to stop: the slots of daemons, and idle units.
     fn count_daemons(&mut self) {
+        self.keep_units();
         let process = self.orchestrator.process.as_ref();
         let is_full = self.orchestrator.disk.full_until > self.now;
         match process.is_some_and(|process| process.is_steady(self.now)) && !is_full {
-            true => self.coverage.count(&self.orchestrator.disk),
-            false => self.coverage.begin_anew(),
+            true => {
+                self.coverage.count(&self.orchestrator.disk);
+                self.idle_units.count(&self.orchestrator.disk);
+            }
+            false => {
+                self.coverage.begin_anew();
+                self.idle_units.begin_anew();
+            }
         }
         if self.now < EPOCH + FAULT_PERIOD + STOP_AFTER {
             self.at(Duration::from_secs(1), SimEvent::Count);

@@ -171,6 +171,16 @@ fn a_limit_that_a_restart_forgets_is_detected() {
 }
 
 #[test]
+fn units_that_a_restart_does_not_count_are_detected() {
+    assert!(is_detected(Sabotage::ForgetHolders));
+}
+
+#[test]
+fn a_unit_that_stays_taken_during_a_delay_is_detected() {
+    assert!(is_detected(Sabotage::KeepUnits));
+}
+
+#[test]
 fn a_daemon_that_takes_a_node_for_the_one_that_was_forgotten_is_detected() {
     assert!(is_detected(Sabotage::ForgetJoining));
 }

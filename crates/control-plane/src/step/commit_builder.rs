@@ -10,6 +10,7 @@ use scheduler::{Output, Scheduler};
 use super::event::{Delivery, Envelope, NotCreated, Reply, Request, Submission};
 use crate::audit::{Chains, Entries};
 use crate::batch::Batch;
+use crate::groups::{self, Change};
 use crate::records::{RecordKind, RecordWrite, Records};
 use crate::store::{IdempotencyRow, LookupResults};
 
@@ -56,11 +57,11 @@ impl<C> CommitBuilder<C> {
                 Reply::Created(self.submit(scheduler, arrived, *submission))
             }
             Request::Records(writes) => {
-                Reply::Recorded(records.apply(&writes, self.number).map(|rows| {
+                let checked = groups::check(scheduler, &writes);
+                let applied = checked.and_then(|()| records.apply(&writes, self.number));
+                Reply::Recorded(applied.map(|rows| {
                     self.batch.records.extend(rows);
-                    for namespace in provided(&writes) {
-                        self.handle(scheduler, arrived, Input::Provided { namespace });
-                    }
+                    self.tell(scheduler, arrived, &writes);
                 }))
             }
             Request::Load(row) => {
@@ -77,6 +78,16 @@ impl<C> CommitBuilder<C> {
             }
         }
         self.held.push(Delivery::Reply(caller, reply));
+    }
+
+    /// What the scheduler has to know of records that changed.
+    fn tell(&mut self, scheduler: &mut Scheduler, arrived: Now, writes: &[RecordWrite]) {
+        for namespace in provided(writes) {
+            self.handle(scheduler, arrived, Input::Provided { namespace });
+        }
+        for Change { namespace, name, limit } in groups::changes(writes) {
+            self.handle(scheduler, arrived, Input::Group { namespace, name, limit });
+        }
     }
 
     /// Submits once per idempotency key, whether the first time was in this turn or long ago.
@@ -142,6 +153,7 @@ fn provided(writes: &[RecordWrite]) -> BTreeSet<String> {
         RecordKind::Token
         | RecordKind::Session
         | RecordKind::Namespace
+        | RecordKind::Group
         | RecordKind::JoinToken
         | RecordKind::NodeIdentity
         | RecordKind::Key => None,

@@ -14,6 +14,7 @@ use scheduler::{Restore, RestoreError, Scheduler, Settings};
 use super::gate::Release;
 use crate::audit::{AuditEntry, Chains};
 use crate::batch::NumberedCommit;
+use crate::groups;
 use crate::pruning::oldest_key;
 use crate::records::{RecordRefusal, RecordWrite, Records};
 use crate::store::{
@@ -238,8 +239,9 @@ impl TermState {
         now: impl FnOnce() -> Moment,
     ) -> Result<Self, TakeError> {
         let mut restore = Restore::new(settings, mint);
-        let live = store.load(&mut |job| restore.job(job))?;
         let records = Records::new(store.records()?);
+        groups::restore(&mut restore, &records);
+        let live = store.load(&mut |job| restore.job(job))?;
         let scheduler = Box::new(restore.finish(live, now())?);
         let audit = store.audit_chains()?;
         Ok(Self { progress, scheduler, records, audit })

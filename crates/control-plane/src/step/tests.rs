@@ -72,6 +72,8 @@ fn submit(caller: u32, id: u128, namespace: &str, key: Option<(&str, u8)>) -> (u
         labels: Default::default(),
         retry_policy: RetryPolicy::default_for(JobType::Daemon),
         max_failed: 0,
+        concurrency_groups: Vec::new(),
+        on_conflict: api_types::job::OnConflict::Queue,
         tasks: vec![Task::new("main", EngineType::Noop)],
     };
     let submit = Submit { id: job(id), spec_json: spec_json(&spec), spec: Arc::new(spec) };

@@ -45,13 +45,21 @@ pub struct MemoryStore {
     records: BTreeMap<RecordKey, Record>,
     pub audit: Vec<AuditRecord>,
     progress: Progress,
+    /// In the order of submissions.
+    numbers: BTreeMap<JobId, u64>,
     /// Separate from the events, which retention removes.
     last_seq: u64,
+    last_number: u64,
 }
 
 // === impl MemoryStore ===
 
 impl MemoryStore {
+    /// Adds a record as if an earlier process had stored it.
+    pub fn put_record(&mut self, record: Record) {
+        self.records.insert(record.key.clone(), record);
+    }
+
     /// The events of a job, in order.
     pub fn history(&self, job: JobId, level: EventType) -> Vec<&EventRow> {
         self.events
@@ -90,6 +98,8 @@ impl MemoryStore {
     fn apply(&mut self, changes: &Changes) {
         for job in &changes.new_jobs {
             self.new_jobs.insert(job.id, job.clone());
+            self.last_number += 1;
+            self.numbers.insert(job.id, self.last_number);
         }
         self.jobs.extend(changes.jobs.iter().map(|(id, row)| (*id, row.clone())));
         self.executions.extend(changes.executions.iter().map(|(id, row)| (*id, row.clone())));
@@ -208,6 +218,7 @@ impl MemoryStore {
     fn remove(&mut self, job: JobId) {
         self.jobs.remove(&job);
         self.new_jobs.remove(&job);
+        self.numbers.remove(&job);
         self.executions.retain(|_, row| row.job != job);
         let executions = &self.executions;
         self.outputs.retain(|id, _| executions.contains_key(id));
@@ -226,7 +237,9 @@ impl Store for MemoryStore {
             last_seq: self.last_seq,
             ..Live::default()
         };
-        for row in self.jobs.values().filter(|row| row.live) {
+        let mut rows: Vec<_> = self.jobs.values().filter(|row| row.live).collect();
+        rows.sort_by_key(|row| self.numbers.get(&row.id));
+        for row in rows {
             let new = self.new_jobs.get(&row.id).ok_or_else(|| StoreError::Record {
                 detail: format!("job {} has no specification", row.id),
             })?;

@@ -78,6 +78,12 @@ pub(crate) struct JobArgs {
     /// Executions that may run at the same time; batch and ops jobs only
     #[arg(long, value_name = "N")]
     pub(crate) max_running: Option<u32>,
+    /// Concurrency group that limits the executions of several jobs; may be repeated
+    #[arg(long = "group", value_name = "NAME")]
+    pub(crate) groups: Vec<String>,
+    /// queue: wait for the group [default]; replace: stop the jobs before this one in it
+    #[arg(long, value_name = "WORD", requires = "groups")]
+    pub(crate) on_conflict: Option<String>,
     /// Priority from 0 to 100, higher first
     #[arg(long, value_name = "N")]
     pub(crate) priority: Option<u32>,

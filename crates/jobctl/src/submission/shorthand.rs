@@ -41,6 +41,8 @@ pub(crate) fn shorthand(args: &RunArgs, namespace: Option<String>) -> Result<Job
         labels: map(&job.labels),
         retry_policy,
         max_failed: job.max_failed.map(Into::into),
+        concurrency_groups: non_empty(job.groups.clone()),
+        on_conflict: job.on_conflict.clone(),
         tasks: Some(vec![task(args)?]),
         ..JobSubmission::default()
     })

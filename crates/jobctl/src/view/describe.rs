@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::engine::Params;
 use api_types::execution::Execution;
-use api_types::job::{Constraint, Job, JobSpec, RetryPolicy, Task, Timeouts};
+use api_types::job::{Constraint, Job, JobSpec, OnConflict, RetryPolicy, Task, Timeouts};
 use api_types::node::{Node, NodeHealth, RefusedAgent};
 use api_types::quantity::Resources;
 use api_types::words::execution_word;
@@ -36,6 +36,8 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
         )
         .add("Count", spec.count.to_string())
         .add_some("Max running", limit(spec.max_running))
+        .add_some("Concurrency groups", spec.concurrency_groups.join(", "))
+        .add_some("On conflict", on_conflict(spec.on_conflict))
         .add("Priority", spec.priority.to_string())
         .add("Attempts", attempts(spec.retry_policy))
         .add_some("Max failed", max_failed(spec.max_failed))
@@ -141,6 +143,11 @@ pub(crate) fn failed_indexes(indexes: &str, count: u32) -> String {
 }
 
 /// Empty if the first failure fails the job.
+/// Nothing for a job that waits.
+fn on_conflict(word: OnConflict) -> &'static str {
+    if word.is_usual() { "" } else { word.as_str() }
+}
+
 fn max_failed(most: i32) -> String {
     match most {
         0 => String::new(),

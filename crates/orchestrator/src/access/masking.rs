@@ -27,6 +27,8 @@ pub(crate) fn specification(spec: JobSpec) -> JobSpec {
         labels: spec.labels,
         retry_policy: spec.retry_policy,
         max_failed: spec.max_failed,
+        concurrency_groups: spec.concurrency_groups,
+        on_conflict: spec.on_conflict,
         tasks: spec.tasks.into_iter().map(task).collect(),
     }
 }

@@ -12,6 +12,7 @@ mod enrolment;
 mod events;
 mod exchange;
 mod executions;
+mod groups;
 mod health;
 mod history;
 mod jobs;
@@ -78,6 +79,7 @@ pub(super) fn operations() -> Operations<Arc<Api>> {
         .merge(search::router())
         .merge(tokens::router())
         .merge(namespaces::router())
+        .merge(groups::router())
         .merge(secrets::router())
         .merge(credentials::router())
         .merge(sessions::router())

@@ -73,6 +73,7 @@ fn key_id(record: &Record) -> Option<String> {
         RecordKind::Token
         | RecordKind::Session
         | RecordKind::Namespace
+        | RecordKind::Group
         | RecordKind::JoinToken
         | RecordKind::NodeIdentity
         | RecordKind::Key => None,

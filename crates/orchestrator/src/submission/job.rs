@@ -7,8 +7,8 @@ use api_types::JobId;
 use api_types::engine::EngineType;
 use api_types::error::FieldError;
 use api_types::job::{
-    Constraint, DEFAULT_NAMESPACE, DEFAULT_PRIORITY, JobSpec, JobType, MAX_PRIORITY, RetryPolicy,
-    Task, generated_name,
+    Constraint, DEFAULT_NAMESPACE, DEFAULT_PRIORITY, JobSpec, JobType, MAX_PRIORITY, OnConflict,
+    RetryPolicy, Task, generated_name,
 };
 use api_types::submission::{
     ConstraintSubmission, JobSubmission, RetryPolicySubmission, TaskSubmission,
@@ -19,7 +19,8 @@ use serde_json::Value;
 use super::findings::Findings;
 use super::text::MapKind;
 use super::{
-    Accepted, REQUESTER_ID, REQUESTER_KEY, RESERVED_META, Rejected, Requester, publisher_key, task,
+    Accepted, REQUESTER_ID, REQUESTER_KEY, RESERVED_META, Rejected, Requester, groups,
+    publisher_key, task,
 };
 
 /// The most executions one job may request; ten times the live executions of a whole cluster.
@@ -60,6 +61,8 @@ pub(super) struct Checked {
     labels: BTreeMap<String, String>,
     retry_policy: Option<RetryPolicy>,
     max_failed: i32,
+    /// Concurrency groups, and what the job does to those before it.
+    groups: (Vec<String>, OnConflict),
     task: Option<Task>,
 }
 
@@ -83,6 +86,7 @@ pub(super) fn check(
     findings.check_namespace("Namespace", &namespace);
     let labels = job.labels.unwrap_or_default();
     findings.check_map("Labels", &labels, MapKind::Labels);
+    let groups = (job.concurrency_groups.unwrap_or_default(), job.on_conflict.as_deref());
     let checked = Checked {
         id,
         id_given,
@@ -98,6 +102,7 @@ pub(super) fn check(
         retry_policy: job_type
             .map(|job_type| retry_policy(job.retry_policy.unwrap_or_default(), job_type, findings)),
         max_failed: max_failed(job.max_failed, job_type, findings),
+        groups: groups::check(groups, job_type, findings),
         task: only_task(job.tasks.unwrap_or_default(), findings),
     };
     if let (Some(job_type), Some(task)) = (job_type, &checked.task) {
@@ -351,6 +356,8 @@ impl Checked {
             labels: self.labels,
             retry_policy,
             max_failed: self.max_failed,
+            concurrency_groups: self.groups.0,
+            on_conflict: self.groups.1,
             tasks: vec![task],
         };
         let spec_json = stored_form(&spec);

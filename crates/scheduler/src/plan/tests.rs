@@ -28,6 +28,8 @@ fn plan() -> JobPlan {
         names_secrets: true,
         max_running: 4,
         max_failed: 0,
+        groups: Vec::new(),
+        replaces: false,
         demand: Demand {
             fit: Fit {
                 engine: EngineType::Docker,

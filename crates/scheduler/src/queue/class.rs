@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use api_types::NodeId;
 
 use crate::demand::{Demand, Want};
+use crate::queue::group::GroupId;
 use crate::rank::{PoolId, Rank};
 
 pub(crate) struct Class {
@@ -13,6 +14,8 @@ pub(crate) struct Class {
     pub(crate) namespace: Arc<str>,
     /// Nodes of the pool on which none of its slots may be placed, in order.
     pub(crate) excluded: Arc<[NodeId]>,
+    /// The concurrency groups of its jobs, in order.
+    pub(crate) groups: Arc<[GroupId]>,
     pub(crate) pool: PoolId,
     /// How many live jobs are of this class.
     pub(crate) jobs: u32,
@@ -25,6 +28,8 @@ pub(crate) struct Class {
     pub(crate) restored: bool,
     /// Each of its jobs says already that it waits: it was restored like that.
     pub(crate) annotated: bool,
+    /// Some of its jobs do not say yet what they wait for.
+    pub(crate) unsaid: bool,
     /// Why its jobs wait, as last reported.
     pub(crate) explanation: Option<Arc<str>>,
 }
@@ -34,6 +39,7 @@ pub(crate) struct Class {
 pub(crate) struct ClassKey {
     pub(crate) want: Want,
     pub(crate) excluded: Arc<[NodeId]>,
+    pub(crate) groups: Arc<[GroupId]>,
 }
 
 // === impl Class ===
@@ -42,6 +48,11 @@ impl Class {
     pub(crate) fn want(&self) -> Want {
         let (namespace, demand) = (Arc::clone(&self.namespace), Arc::clone(&self.demand));
         Want { namespace, demand }
+    }
+
+    pub(crate) fn key(&self) -> ClassKey {
+        let (excluded, groups) = (Arc::clone(&self.excluded), Arc::clone(&self.groups));
+        ClassKey { want: self.want(), excluded, groups }
     }
 
     /// Whether the class allows this node, provided that it has room.

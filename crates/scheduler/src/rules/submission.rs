@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::sync::Arc;
 
 use api_types::JobId;
 use api_types::job::{JobStateType, JobType};
@@ -9,7 +10,7 @@ use api_types::job::{JobStateType, JobType};
 use crate::change::{FIRST_VERSION, JobRow, NewJobRow};
 use crate::input::{Answer, Refusal, Submit};
 use crate::plan::JobPlan;
-use crate::rules::{covers, health, job_end};
+use crate::rules::{covers, group, health, job_end};
 use crate::slots::Slots;
 use crate::state::State;
 use crate::state::job::LiveJob;
@@ -27,10 +28,16 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     }
     let job_plan =
         JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
+    if let Some(refusal) = group::refuses(state, &job_plan) {
+        return Answer::Refused(refusal);
+    }
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
     let max_running = job_plan.max_running;
     let max_failed = job_plan.max_failed;
-    let (plan, class) = state.enter_queue(job_plan, id, turn.wall, turn.now);
+    let JobPlan { namespace, groups, replaces, .. } = &job_plan;
+    let replaces = *replaces;
+    let (groups, number) = state.queue.groups.add_job(namespace, groups, id, replaces);
+    let (plan, class) = state.enter_queue(job_plan, id, turn.wall, turn.now, Arc::clone(&groups));
     let row = JobRow {
         id,
         state: JobStateType::Pending,
@@ -69,7 +76,11 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     }
     let mut job = LiveJob::new(row, plan, Some(class));
     job.limit_to(max_running, max_failed);
+    job.name_groups(Arc::clone(&groups), number);
     state.jobs.put(Box::new(job));
+    if let Some(group) = groups.first().filter(|_| replaces) {
+        group::replace(state, *group);
+    }
     state.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
     health::hear_witness(state, turn, id);
     place_new(state, turn, id);

@@ -6,7 +6,7 @@ use crate::rank::{ClassId, PoolId};
 use crate::rules::{fetch, job_end, silence};
 use crate::settle;
 use crate::settle::leftover::Settle;
-use crate::settle::{notice, placement};
+use crate::settle::{group, notice, placement};
 use crate::state::State;
 use crate::turn::Turn;
 
@@ -28,6 +28,12 @@ pub(crate) fn work_off_backlog(settle: &mut Settle, state: &mut State, turn: &mu
         && let Some((job, after)) = settle.backlog.stops.pop_first()
     {
         settle::stop_over(settle, state, turn, job, after);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some(id) = settle.backlog.replacements.first_key_value().map(|(id, _)| *id)
+    {
+        group::replace(settle, state, turn, id);
         settle::pass(settle, state, turn);
     }
     while !turn.budget.is_spent()
@@ -64,6 +70,12 @@ pub(crate) fn work_off_backlog(settle: &mut Settle, state: &mut State, turn: &mu
         && let Some((node, after)) = settle.backlog.nodes.pop_first()
     {
         placement::fill_node_after(settle, state, turn, node, after);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some(id) = settle.backlog.groups.pop_first()
+    {
+        group::follow(settle, state, turn, id);
         settle::pass(settle, state, turn);
     }
     while !turn.budget.is_spent()

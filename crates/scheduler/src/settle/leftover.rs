@@ -11,6 +11,7 @@ use core::ops::Bound;
 
 use api_types::{ExecutionId, JobId, NodeId};
 
+use crate::queue::group::GroupId;
 use crate::queue::search::Position;
 use crate::rank::{ClassId, PoolId, Rank, Waiter};
 use crate::state::State;
@@ -35,6 +36,10 @@ pub(crate) struct Backlog {
     /// Jobs that may run more executions on the nodes for which their slots wait, and the last slot
     /// whose node was asked.
     pub(crate) offers: BTreeMap<JobId, Option<u32>>,
+    /// Groups some of whose entries are to be opened or held.
+    pub(crate) groups: BTreeSet<GroupId>,
+    /// Groups whose newest job replaces others, and the last of them that was stopped.
+    pub(crate) replacements: BTreeMap<GroupId, u64>,
     /// Blocked classes some of whose jobs do not say yet that they wait.
     pub(crate) refreshes: BTreeMap<ClassId, Option<Rank>>,
     /// Jobs that are over, some of whose executions are not asked to stop yet.
@@ -76,6 +81,7 @@ impl Backlog {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { comparisons, nodes, classes, refreshes, stops, drains, .. } = self;
         let Self { covers, silences, provided, damaged, offers, .. } = self;
+        let Self { groups, replacements, .. } = self;
         comparisons.is_empty()
             && nodes.is_empty()
             && classes.is_empty()
@@ -87,6 +93,8 @@ impl Backlog {
             && provided.is_empty()
             && damaged.is_empty()
             && offers.is_empty()
+            && groups.is_empty()
+            && replacements.is_empty()
     }
 
     /// What may be left over from before a restart, but for what the records name themselves.
@@ -95,8 +103,15 @@ impl Backlog {
         let first = waiting.filter_map(|(id, class)| Some((*class.waiting.first()?, id)));
         self.classes.extend(first);
         for (_, id) in &self.classes {
-            state.queue.class_mut(*id).postponed = true;
+            let class = state.queue.class_mut(*id);
+            (class.postponed, class.unsaid) = (true, !class.annotated);
         }
+        for group in state.queue.groups.replacing() {
+            state.queue.groups.begin_replacing(group);
+            self.replacements.insert(group, 0);
+        }
+        let to_change = state.queue.groups.iter().filter(|(_, group)| group.has_to_change());
+        self.groups.extend(to_change.map(|(id, _)| id));
         self.nodes.extend(state.nodes.keys().map(|node| (*node, None)));
         if !state.daemons.is_empty() {
             // A node may have begun to take work again just before the process ended.

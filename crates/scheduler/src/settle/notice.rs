@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 
 use api_types::JobId;
+use api_types::gate::GateType;
 use api_types::job::{JobStateType, JobType};
 
 use crate::demand::Want;
@@ -41,14 +42,15 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     }
     let waits = is_blocked(state, job);
     let busy = !job.executions().is_empty() || job.is_delayed();
+    let notice = job.notice();
+    let silence_changed = notice.silence.is_empty() != job.extras.shown.silence.is_empty();
+    let (former_gate, gate) = (job.extras.gate(), gate::current(state, job, waits));
     let next = match (busy, waits, job.row().start_time.is_some()) {
         (false, true, _) => JobStateType::Queued,
         (true, _, true) | (false, false, true) => JobStateType::Running,
+        (false, false, false) if gate.is_some() => JobStateType::Queued,
         (true, _, false) | (false, false, false) => JobStateType::Pending,
     };
-    let notice = job.notice();
-    let silence_changed = notice.silence.is_empty() != job.extras.shown.silence.is_empty();
-    let (former_gate, gate) = (job.extras.gate(), gate::current(job, waits));
     let gate_changed = gate != former_gate.map(|gate| gate.gate_type);
     let is_event = next != job.row().state
         || waits != job.row().waiting_since.is_some()
@@ -57,9 +59,12 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     if !is_event && notice == job.extras.shown {
         return;
     }
-    let held = gate.map(|gate| gate::message(job, gate));
+    let held = gate.map(|gate| gate::message(state, job, gate));
     state.note_waiting(turn, id, waits);
     gate::set(state, id, gate, turn.wall);
+    if gate == Some(GateType::ConcurrencyGroup) {
+        forget_annotation(state, id);
+    }
     let message = match (&notice.retry, &notice.silence) {
         (retry, _) if !retry.is_empty() => retry.clone(),
         (_, silence) if !silence.is_empty() => silence.clone(),
@@ -91,6 +96,13 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     }
 }
 
+/// The job does not say that it waits for room any more, as the others of its class may.
+fn forget_annotation(state: &mut State, id: JobId) {
+    if let Some(class) = state.jobs.get(&id).and_then(|job| job.class()) {
+        state.queue.class_mut(class).annotated = false;
+    }
+}
+
 /// The first job of a class checks every node; later ones share its explanation.
 fn explain_and_share(state: &mut State, id: JobId) -> Text {
     let Explanation { text, class } = explain::explain_job(state, id);
@@ -108,7 +120,7 @@ fn is_blocked(state: &State, job: &LiveJob) -> bool {
         let class = state.queue.class(id);
         job.has_ready_slot(id) && (class.blocked || (class.restored && has_waited))
     });
-    let is_offered = !job.is_at_limit() && !job.extras.is_offering();
+    let is_offered = !gate::lacks(state, job) && !job.extras.is_offering();
     (job.extras.pending().has_pinned() && is_offered) || anywhere || daemon_without_node
 }
 

@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::queue::search::{Position, Search};
 use crate::rank::{ClassId, Rank, Waiter};
 use crate::settle::leftover::{Backlog, Settle};
-use crate::settle::{notice, reservation};
+use crate::settle::{group, notice, reservation};
 use crate::state::job::Slot;
 use crate::state::node::LiveNode;
 use crate::state::{State, executions, gate};
@@ -52,13 +52,20 @@ pub(crate) fn place_job(
         return;
     }
     let class = state.queue.class(class_id);
-    if class.blocked || class.postponed {
-        // There is no room, or the class is in the backlog.
+    if class.blocked || class.postponed || state.queue.is_held(class_id) {
+        // There is no room, the class is in the backlog, or a group holds it.
+        state.queue.class_mut(class_id).unsaid |= class.postponed;
         state.queue.wait(class_id, rank);
+        return;
+    }
+    if let Some(group) = state.queue.lacking(class_id) {
+        state.queue.wait(class_id, rank);
+        group::hold_waiting(settle, state, turn, class_id, group);
         return;
     }
     if backlog_precedes(settle, state, rank, class_id) {
         state.queue.wait(class_id, rank);
+        state.queue.class_mut(class_id).unsaid = true;
         postpone_class(settle, state, class_id);
         return;
     }
@@ -69,8 +76,14 @@ pub(crate) fn place_job(
         return;
     }
     while state.jobs[&id].has_ready_slot(class_id) {
+        if let Some(group) = state.queue.lacking(class_id) {
+            state.queue.wait(class_id, rank);
+            group::hold_waiting(settle, state, turn, class_id, group);
+            return;
+        }
         if turn.budget.is_spent() {
             state.queue.wait(class_id, rank);
+            state.queue.class_mut(class_id).unsaid = true;
             postpone_class(settle, state, class_id);
             return;
         }
@@ -165,7 +178,7 @@ pub(crate) fn offer_pinned(
     const CHECKED: usize = 32;
     let mut checked = 0;
     settle.backlog.offers.remove(&id);
-    while let Some(job) = state.jobs.get(&id).filter(|job| !job.is_at_limit()) {
+    while let Some(job) = state.jobs.get(&id).filter(|job| !gate::lacks(state, job)) {
         if turn.budget.is_spent() {
             settle.backlog.offers.insert(id, after);
             return;
@@ -187,6 +200,7 @@ pub(crate) fn offer_pinned(
     }
     gate::offered(state, id);
     state.marks.jobs.push(id);
+    state.follow_groups(id);
 }
 
 /// Places the jobs of a class, the first in rank first, until those of a class in the backlog come
@@ -200,9 +214,16 @@ pub(crate) fn place_class(
     loop {
         // Its last job may have ended since the class entered the backlog.
         let Some(class) = state.queue.find_class(class_id) else { return };
+        if state.queue.is_held(class_id) {
+            return;
+        }
         let Some(rank) = class.waiting.first().copied().filter(|_| !class.blocked) else {
             return;
         };
+        if let Some(group) = state.queue.lacking(class_id) {
+            group::hold_waiting(settle, state, turn, class_id, group);
+            return;
+        }
         let is_next = settle.backlog.classes.first().is_none_or(|(next, _)| rank <= *next);
         if turn.budget.is_spent() || !is_next {
             postpone_class(settle, state, class_id);
@@ -218,6 +239,7 @@ pub(crate) fn place_class(
                 let class = state.queue.class_mut(class_id);
                 class.blocked = true;
                 class.restored = false;
+                class.unsaid = false;
                 if !core::mem::take(&mut class.annotated) {
                     notice::refresh_waiting(settle, state, turn, class_id, None);
                 }
@@ -252,7 +274,7 @@ fn best_candidate(
         .iter()
         .find(|(rank, _)| {
             let Some(job) = state.jobs.get(&rank.job) else { return false };
-            if job.is_at_limit() {
+            if gate::lacks(state, job) {
                 return false;
             }
             let Some(class) = job.class().map(|class| state.queue.class(class)) else {
@@ -263,6 +285,9 @@ fn best_candidate(
         .map(|(rank, index)| Candidate { rank: *rank, slot: Ready::Pinned(*index) });
     let limits = node.limits();
     let admits = |rank: Rank, class: ClassId| {
+        if state.queue.lacking(class).is_some() {
+            return false;
+        }
         let class = state.queue.class(class);
         let plan = &state.jobs[&rank.job].plan;
         class.admits(node_id) && node.takes_now(&class.demand, plan, now)

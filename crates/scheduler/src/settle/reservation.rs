@@ -45,9 +45,7 @@ const OUTRANKED: &str = "work of a higher rank starves";
 /// A queue in which something changed who waits, and its first entry.
 pub(crate) fn next_changed_queue(state: &mut State) -> Option<(Waiter, Option<Rank>)> {
     if let Some(id) = state.queue.changed.pop() {
-        let class = state.queue.find_class(id);
-        let head = class.and_then(|class| class.waiting.first().copied());
-        return Some((Waiter::Class(id), head));
+        return Some((Waiter::Class(id), state.queue.first_of(id)));
     }
     let id = state.marks.pinned.pop()?;
     let head = state.nodes.get(&id).and_then(|node| gate::first_pinned(state, node));
@@ -60,7 +58,8 @@ pub(crate) fn still_waits(state: &State, waiter: Waiter, node: NodeId) -> bool {
     let Some(rank) = reservation.map(|reservation| reservation.rank) else { return false };
     match waiter {
         Waiter::Class(id) => {
-            state.queue.find_class(id).is_some_and(|class| class.waiting.contains(&rank))
+            let class = state.queue.find_class(id).filter(|_| !state.queue.is_held(id));
+            class.is_some_and(|class| class.waiting.contains(&rank))
         }
         Waiter::Pinned(id) => {
             let is_pinned = |node: &LiveNode| node.pins(rank).next().is_some();
@@ -155,7 +154,8 @@ pub(crate) fn reserved_work_moved(state: &mut State, from: Waiter, id: NodeId) -
     let to = classes.into_iter().find(|class| {
         let queue = state.queue.class(*class);
         let is_reserved = state.reservations.node_of(Waiter::Class(*class)).is_some();
-        queue.waiting.contains(&rank) && queue.admits(id) && !is_reserved
+        let waits = queue.waiting.contains(&rank) && !state.queue.is_held(*class);
+        waits && queue.admits(id) && !is_reserved
     });
     let Some(to) = to.map(Waiter::Class) else { return false };
     state.move_reservation(id, to);

@@ -81,6 +81,7 @@ pub(crate) fn occupy(
         is_first: row.previous.is_none() && job.plan.job_type != JobType::Daemon,
     });
     job.executions.insert(id);
+    state.queue.groups.take(job.extras.groups(), job_id);
     if is_unproven(job, &row) {
         job.extras.to_mut().unproven.insert(id);
     }
@@ -187,6 +188,7 @@ fn note_placed(state: &mut State, job: JobId, execution: ExecutionId, id: NodeId
     if is_probe || placed.is_at_limit() {
         state.withdraw_from_queue(job);
     }
+    state.follow_groups(job);
     let Some(node) = state.nodes.get_mut(&id) else { return };
     if !node.row.health.is_well() {
         node.row.health.placed(execution);
@@ -237,6 +239,7 @@ pub(crate) fn release(
     if let Some(job) = state.jobs.get_mut(&row.job) {
         let was_at_limit = job.is_at_limit();
         job.executions.remove(&id);
+        state.queue.groups.give_back(job.extras.groups(), row.job);
         if let Some(extra) = job.extras.existing() {
             extra.unproven.remove(&id);
         }
@@ -254,6 +257,7 @@ pub(crate) fn release(
             }
         }
     }
+    state.follow_groups(row.job);
     state.timers.cancel(Timer::Offer(id));
     state.timers.cancel(Timer::GoodRun(id));
     row
@@ -296,6 +300,7 @@ pub(crate) fn restore(state: &mut State, row: ExecutionRow, now: Moment) -> Resu
     let Some(node) = state.nodes.get_mut(&row.node) else { return Err(Orphan::Node(row.node)) };
     job.row.last_event_time = job.row.last_event_time.max(row.modify_time);
     job.executions.insert(row.id);
+    state.queue.groups.take(job.extras.groups(), row.job);
     node.executions.insert(row.id);
     node.take(&row.held(), job.plan.job_type.is_finite());
     node.running += u64::from(row.compute == ComputeState::BidAccepted);

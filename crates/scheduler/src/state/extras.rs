@@ -4,6 +4,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use core::ops::Deref;
 
 use api_types::{ExecutionId, NodeId};
@@ -12,6 +13,7 @@ use crate::fetch::FetchTrouble;
 use crate::gate::Gate;
 use crate::notice::{Notice, SilentNode};
 use crate::outcomes::Outcomes;
+use crate::queue::group::GroupId;
 use crate::rank::ClassId;
 use crate::state::pending::PendingSlots;
 use crate::streak::Streak;
@@ -45,6 +47,8 @@ pub(crate) struct Extra {
     pub(crate) shown: Notice,
     /// Executions that may be live at the same time; 0 for no limit.
     pub(super) max_running: u32,
+    /// The concurrency groups of the job, in order, and its number among the jobs of groups.
+    pub(super) groups: Option<(Arc<[GroupId]>, u64)>,
     /// The gate that holds slots of the job, as its message and history say.
     pub(super) gate: Option<Gate>,
     /// A slot that a gate held may be placed, and not every node that one waits for was asked yet.
@@ -108,6 +112,11 @@ impl Extra {
         self.max_running
     }
 
+    /// The concurrency groups of the job.
+    pub(crate) fn groups(&self) -> &[GroupId] {
+        self.groups.as_ref().map_or(&[], |(groups, _)| groups)
+    }
+
     pub(crate) fn gate(&self) -> Option<Gate> {
         self.gate
     }
@@ -128,6 +137,7 @@ impl Extra {
         silent: BTreeMap::new(),
         shown: Notice::NONE,
         max_running: 0,
+        groups: None,
         gate: None,
         is_offering: false,
         covered: BTreeMap::new(),

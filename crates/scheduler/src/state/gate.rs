@@ -10,6 +10,7 @@ use api_types::gate::GateType;
 use api_types::{JobId, Timestamp};
 
 use crate::gate::Gate;
+use crate::queue::group::Group;
 use crate::rank::Rank;
 use crate::state::State;
 use crate::state::job::LiveJob;
@@ -22,12 +23,15 @@ use crate::text::Text;
 ///
 /// One that has opened counts as closed until its slots are placed or wait for room: otherwise each
 /// slot that follows another would be an event of the job.
-pub(crate) fn current(job: &LiveJob, waits: bool) -> Option<GateType> {
+pub(crate) fn current(state: &State, job: &LiveJob, waits: bool) -> Option<GateType> {
     if job.is_terminal() || !job.has_slot_to_place() {
         return None;
     }
     if job.is_at_limit() {
         return Some(GateType::MaxRunning);
+    }
+    if state.queue.groups.lacking(job.extras.groups()).is_some() && !job.extras.fetch.holds() {
+        return Some(GateType::ConcurrencyGroup);
     }
     let known = job.extras.gate.map(|gate| gate.gate_type);
     known.filter(|_| !waits && !job.extras.fetch.holds())
@@ -76,17 +80,23 @@ pub(crate) fn offered(state: &mut State, id: JobId) {
 /// closed is not stored; the last event of the job is at most that old.
 pub(crate) fn restore(state: &mut State, id: JobId) {
     let Some(job) = state.jobs.get(&id) else { return };
-    let (gate_type, since) = (current(job, false), job.row().modify_time);
+    let (gate_type, since) = (current(state, job, false), job.row().modify_time);
     set(state, id, gate_type, since);
 }
 
 /// What a job says whose slots the gate holds.
-pub(crate) fn message(job: &LiveJob, gate_type: GateType) -> Text {
+pub(crate) fn message(state: &State, job: &LiveJob, gate_type: GateType) -> Text {
     match gate_type {
         GateType::MaxRunning => {
             let most = job.extras.max_running;
             let executions = if most == 1 { "execution runs" } else { "executions run" };
             Text::from(format!("{most} of {most} {executions}, as MaxRunning allows"))
+        }
+        GateType::ConcurrencyGroup => {
+            let (groups, named) = (&state.queue.groups, job.extras.groups());
+            let group = groups.lacking(named).or_else(|| named.first().copied());
+            let name = group.map_or("", |group| groups.name(group));
+            Text::from(format!("the concurrency group '{name}' allows no further execution now"))
         }
     }
 }
@@ -95,6 +105,31 @@ pub(crate) fn message(job: &LiveJob, gate_type: GateType) -> Text {
 pub(crate) fn first_pinned(state: &State, node: &LiveNode) -> Option<Rank> {
     let mut ranks = node.pinned().iter().map(|(rank, _)| *rank);
     ranks.find(|rank| !is_held(state, rank.job))
+}
+
+/// Whether no execution of the job may be added now, whatever room there is.
+pub(crate) fn lacks(state: &State, job: &LiveJob) -> bool {
+    job.is_at_limit() || state.queue.groups.lacking(job.extras.groups()).is_some()
+}
+
+/// What its groups say of a job at the gate now, with numbers; none if all of them have a unit.
+pub(crate) fn counted(state: &State, job: &LiveJob) -> Option<Text> {
+    let groups = &state.queue.groups;
+    let id = groups.lacking(job.extras.groups())?;
+    let (name, group) = (groups.name(id), groups.get(id));
+    let units = group.map_or(0, Group::units);
+    Some(Text::from(match group.and_then(Group::limit) {
+        None => format!("the concurrency group '{name}' does not exist any more; create it again"),
+        Some(0) => format!("the concurrency group '{name}' is paused: its limit is 0"),
+        Some(_) if group.is_some_and(Group::is_replacing) => {
+            format!(
+                "jobs of the concurrency group '{name}' are stopped, which a newer one replaces"
+            )
+        }
+        Some(most) => {
+            format!("{units} of {most} executions of the concurrency group '{name}' are live")
+        }
+    }))
 }
 
 /// Whether a gate holds the slots of the job.

@@ -1,6 +1,7 @@
 //! A live job.
 
 use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId};
@@ -9,6 +10,7 @@ use crate::change::{Changes, JobRow};
 use crate::keyed::Record;
 use crate::notice::Notice;
 use crate::plan::Plan;
+use crate::queue::group::GroupId;
 use crate::rank::ClassId;
 use crate::state::extras::Extras;
 use crate::text::Text;
@@ -38,6 +40,13 @@ impl LiveJob {
     /// A job of which nothing is placed and nothing waits yet.
     pub(crate) fn new(row: JobRow, plan: Plan, class: Option<ClassId>) -> Self {
         Self { row, plan, class, executions: BTreeSet::new(), extras: Extras::default() }
+    }
+
+    /// The job names these groups; the number is its own among all jobs of groups.
+    pub(crate) fn name_groups(&mut self, groups: Arc<[GroupId]>, number: u64) {
+        if !groups.is_empty() {
+            self.extras.to_mut().groups = Some((groups, number));
+        }
     }
 
     /// Limits the live executions of the job, 0 for no limit, and its failed slots, -1 for none.

@@ -8,6 +8,7 @@ use api_types::{JobId, NodeId, Timestamp};
 
 use crate::change::{EventRow, EventSubject, Fact, PendingSlotRow};
 use crate::plan::{JobPlan, Plan};
+use crate::queue::group::{Entry, GroupId};
 use crate::rank::ClassId;
 use crate::state::job::{LiveJob, Slot};
 use crate::state::{State, executions, gate, node};
@@ -25,9 +26,10 @@ impl State {
         id: JobId,
         create_time: Timestamp,
         created: Moment,
+        groups: Arc<[GroupId]>,
     ) -> (Plan, ClassId) {
         let nodes = node::bits(&self.nodes);
-        let class = self.queue.enter(plan.demand.clone(), &plan.namespace, nodes);
+        let class = self.queue.enter(plan.demand.clone(), &plan.namespace, groups, nodes);
         let namespace = Arc::clone(&self.queue.class(class).namespace);
         (Plan::new(&plan, namespace, id, create_time, created), class)
     }
@@ -155,6 +157,24 @@ impl State {
             node.pin(rank, index);
             self.marks.pinned.push(node.id());
         }
+        self.enter_groups(id);
+    }
+
+    /// A slot of the job waits for its node, and needs a unit of each of its groups.
+    pub(crate) fn enter_groups(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if let Some((groups, _)) = &job.extras.groups {
+            self.queue.groups.follow(Entry::Job(id), job.plan.rank, groups);
+            self.follow_groups(id);
+        }
+    }
+
+    /// Units of the groups of the job were taken or returned, or more wait for one.
+    pub(crate) fn follow_groups(&mut self, id: JobId) {
+        let groups = self.jobs.get(&id).map_or(&[][..], |job| job.extras.groups());
+        for group in groups {
+            self.marks.groups.push(*group);
+        }
     }
 
     pub(crate) fn cover_node(&mut self, turn: &mut Turn<'_>, id: JobId, node_id: NodeId) {
@@ -250,6 +270,9 @@ impl State {
             node.pinned.remove(&(job.plan.rank, index));
             self.marks.pinned.push(node.id());
         }
+        if !job.extras.pending().has_pinned() {
+            self.queue.groups.leave(Entry::Job(id));
+        }
         slot.expect("a pinned slot is pending")
     }
 
@@ -313,6 +336,7 @@ impl State {
         for class in job.class.take().into_iter().chain(secondary.into_keys()) {
             self.queue.leave(class, job.plan.rank);
         }
+        self.queue.groups.leave(Entry::Job(id));
         self.timers.cancel(Timer::FetchDelay(id));
         self.daemons.remove(&id);
         job.row.waiting_since = None;
@@ -328,6 +352,9 @@ impl State {
         job.row.live = false;
         job.row.ended_at = Some(turn.now);
         self.namespaces.leave(&job.plan.namespace);
+        if let Some((groups, number)) = &job.extras.groups {
+            self.queue.groups.remove_job(groups, *number);
+        }
         turn.out.changes.jobs.insert(id, job.row);
     }
 

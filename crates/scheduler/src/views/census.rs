@@ -10,7 +10,7 @@ use api_types::job::JobStateType;
 use api_types::{JobId, NodeId};
 use uuid::Uuid;
 
-use crate::rank::Rank;
+use crate::rank::{ClassId, Rank};
 use crate::state::{State, gate};
 use crate::time::Moment;
 
@@ -55,7 +55,8 @@ pub(crate) fn census(state: &State) -> Census {
 pub(crate) fn waiting(state: &State, now: Moment) -> Waiting {
     let gated = state.gated.clone();
     let mut waiting = Waiting { now, gated, ..Waiting::default() };
-    for (_, class) in state.queue.waiting_classes() {
+    let held = |id: &ClassId| state.queue.is_held(*id);
+    for (_, class) in state.queue.waiting_classes().filter(|(id, _)| !held(id)) {
         waiting.jobs += class.waiting.len();
         waiting.note(oldest(&class.waiting));
     }

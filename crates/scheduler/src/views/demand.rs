@@ -58,7 +58,8 @@ struct Counts {
 pub(crate) fn demand(state: &State, limit: usize, sees: impl Fn(&str) -> bool) -> ClusterDemand {
     let mut found: BTreeMap<ClassId, Rank> = BTreeMap::new();
     let mut excluding: BTreeMap<ClassId, Vec<ClassId>> = BTreeMap::new();
-    for (id, class) in state.queue.waiting_classes().filter(|(_, class)| sees(&class.namespace)) {
+    let waiting = state.queue.waiting_classes().filter(|(id, _)| !state.queue.is_held(*id));
+    for (id, class) in waiting.filter(|(_, class)| sees(&class.namespace)) {
         let Some(head) = class.waiting.first().copied() else { continue };
         let main = main_of(state, id, class);
         if main != id {

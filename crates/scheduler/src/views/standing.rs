@@ -78,19 +78,33 @@ pub(crate) fn standing(state: &State, id: JobId) -> Option<Standing> {
     let mut reasons = Collector::new(&state.queue.class(class).demand);
     let nodes = state.nodes.values();
     let nodes = nodes.filter_map(|node| chances(state, job, node, &mut reasons)).collect();
-    let waits = job.row().waiting_since.map(|since| Waits {
+    // A job that waited for room before its group was full says so until it is placed.
+    let lacks = gate::counted(state, job);
+    let known = job.row().waiting_since.filter(|_| lacks.is_none());
+    let waits = known.map(|since| Waits {
         waited: state.clock.since(since),
         slots: job.waiting_slots(),
         ahead: ahead_of(state, job),
         reserved: reserved_for_job(state, job),
     });
-    let gates = job.extras.gate().map(|gate| Held {
-        gate_type: gate.gate_type,
-        slots: job.waiting_slots(),
-        since: gate.since,
-        message: gate::message(job, gate.gate_type),
-    });
+    let gates = gate_of(state, job, lacks);
     Some(Standing { waits, gates: gates.into_iter().collect(), nodes, reasons: reasons.finish() })
+}
+
+/// What holds slots of the job back; `lacks` if one of its groups does.
+fn gate_of(state: &State, job: &LiveJob, lacks: Option<Text>) -> Option<Held> {
+    let gate = job.extras.gate();
+    let in_group = lacks.filter(|_| job.has_slot_to_place() && !job.is_at_limit());
+    let gate_type = match (&in_group, gate) {
+        (Some(_), _) => GateType::ConcurrencyGroup,
+        (None, gate) => gate?.gate_type,
+    };
+    Some(Held {
+        gate_type,
+        slots: job.waiting_slots(),
+        since: gate.map_or(job.row().modify_time, |gate| gate.since),
+        message: in_group.unwrap_or_else(|| gate::message(state, job, gate_type)),
+    })
 }
 
 /// Whether another execution of the job could be placed on the node. Jobs with one execution
@@ -138,9 +152,9 @@ fn ahead_of(state: &State, job: &LiveJob) -> Ahead {
     };
     let mut ahead = Ahead::default();
     let mut visited = 0;
-    for (_, class) in state.queue.waiting_classes() {
+    for (id, class) in state.queue.waiting_classes() {
         visited += 1;
-        if class.pool == own.pool {
+        if class.pool == own.pool && !state.queue.is_held(id) {
             let left = (COUNTED - visited) as usize;
             let jobs = class.waiting.range(..job.plan.rank).take(left).count();
             let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);

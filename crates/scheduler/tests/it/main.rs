@@ -8,6 +8,7 @@ mod bounded;
 mod damage;
 mod definite;
 mod demand;
+mod groups;
 mod health;
 mod idle;
 mod jobs;

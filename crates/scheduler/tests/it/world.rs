@@ -39,7 +39,6 @@ pub(crate) struct World {
     pub(crate) scheduler: Scheduler,
     pub(crate) store: MemoryStore,
     pub(crate) now: Moment,
-    /// The current wall-clock time; tests set it forward and back.
     pub(crate) wall: i64,
     /// Effects since the last time a test took them.
     pub(crate) effects: Vec<Effect>,
@@ -49,6 +48,8 @@ pub(crate) struct World {
     pub(crate) is_checked: bool,
     /// The most records that one input may write.
     pub(crate) bound: Option<usize>,
+    /// Concurrency groups of the namespace `default`.
+    pub(crate) groups: BTreeMap<String, u32>,
     explanations: BTreeMap<Want, Option<Arc<str>>>,
     sessions: BTreeMap<NodeId, u64>,
     commits: u64,
@@ -66,6 +67,7 @@ impl World {
             back_offs: 0,
             is_checked: true,
             bound: None,
+            groups: BTreeMap::new(),
             explanations: BTreeMap::new(),
             sessions: BTreeMap::new(),
             commits: 0,
@@ -126,7 +128,6 @@ impl World {
         }
     }
 
-    /// Lets time pass while these nodes send heartbeats.
     pub(crate) fn pass_with(&mut self, time: Duration, alive: &[NodeId]) {
         let end = self.now + time;
         while self.now < end {
@@ -150,6 +151,7 @@ impl World {
     /// What waited for the start is handled before the first tick.
     pub(crate) fn restart_before_the_first_tick(&mut self, settings: Settings) {
         let mut restore = Restore::new(settings, Mint::from_seed([8; 32]));
+        self.groups.iter().for_each(|(name, limit)| restore.group("default", name, *limit));
         let live = self.store.clone().load(&mut |job| restore.job(job)).expect("memory answers");
         self.scheduler = restore.finish(live, self.now).expect("stored records are whole");
         self.effects.clear();
@@ -157,7 +159,6 @@ impl World {
 
     pub(crate) fn id(&mut self) -> Uuid {
         self.last_id += 1;
-        // In front, where the short form of an ID shows it.
         Uuid::from_u128(self.last_id << 96)
     }
 
@@ -196,7 +197,6 @@ impl World {
         let submit = Submit { id, spec: spec.clone().into(), spec_json: spec_json(spec) };
         let answer = self.handle(Input::Submit(Box::new(submit)));
         assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
-        // Equal creation times would make the order random.
         self.now = self.now + Duration::from_millis(1);
         id
     }

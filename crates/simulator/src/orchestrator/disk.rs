@@ -1,9 +1,9 @@
 //! What outlives the orchestrator's processes: the store, and the faults of its disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api_types::job::JobSpec;
+use api_types::job::{JobSpec, OnConflict};
 use api_types::{JobId, NodeId, Timestamp};
 use control_plane::batch::{Content, NumberedCommit};
 use control_plane::clock::Reading;
@@ -13,6 +13,7 @@ use scheduler::change::{Grant, NewJobRow};
 use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
+use crate::groups::{self, GROUPS, Limits};
 use crate::summary::Sabotage;
 
 pub(in crate::orchestrator) fn full() -> StoreError {
@@ -23,6 +24,8 @@ pub(crate) struct Disk {
     pub(crate) store: MemoryStore,
     /// Of every job, as it was submitted.
     pub(crate) specs: BTreeMap<JobId, Arc<JobSpec>>,
+    /// Of concurrency groups.
+    pub(crate) limits: Limits,
     sabotage: Option<Sabotage>,
     /// When each node of the store joined, as the scheduler wrote it: sabotage does not change it.
     pub(crate) joined: BTreeMap<NodeId, Moment>,
@@ -38,8 +41,11 @@ pub(crate) struct Disk {
 
 impl Disk {
     pub(super) fn new(sabotage: Option<Sabotage>) -> Self {
+        let mut store = MemoryStore::default();
+        GROUPS.iter().for_each(|(name, limit)| store.put_record(groups::record(name, *limit)));
         Self {
-            store: MemoryStore::default(),
+            store,
+            limits: Limits::initial(),
             specs: BTreeMap::new(),
             sabotage,
             joined: BTreeMap::new(),
@@ -75,6 +81,9 @@ impl Disk {
         let outcome = commit.write_to(&mut self.store)?;
         self.note_joined();
         self.note_specs(commit);
+        if let Outcome::Written(_) = outcome {
+            self.limits.note(commit);
+        }
         if self.sabotage == Some(Sabotage::ForgetAcceptance) {
             self.store.executions.values_mut().for_each(|row| row.accepted_at = None);
         }
@@ -94,6 +103,9 @@ impl Disk {
         if self.sabotage == Some(Sabotage::ForgetMaxRunning) {
             self.store.new_jobs.values_mut().for_each(forget_max_running);
         }
+        if self.sabotage == Some(Sabotage::ForgetHolders) {
+            self.forget_holders();
+        }
         if self.sabotage == Some(Sabotage::ForgetOutcomes) {
             self.store.outcomes.clear();
         }
@@ -102,6 +114,20 @@ impl Disk {
             self.written = now;
         }
         Ok(outcome)
+    }
+
+    /// Sabotage: a job that has an execution names no group, so that a restart does not count it.
+    fn forget_holders(&mut self) {
+        let live = self.store.executions.values().filter(|row| !row.compute.is_terminal());
+        let holders: BTreeSet<JobId> = live.map(|row| row.job).collect();
+        for job in holders {
+            let mut spec = JobSpec::clone(&self.specs[&job]);
+            spec.concurrency_groups.clear();
+            spec.on_conflict = OnConflict::Queue;
+            let plan = JobPlan::from_spec(&spec).expect("it was accepted");
+            let row = self.store.new_jobs.get_mut(&job).expect("a stored job has a plan");
+            row.plan = plan.to_text().into();
+        }
     }
 
     /// The nodes that are stored as idle.

@@ -257,6 +257,7 @@ impl Process {
                 | RequestBody::Submit { .. }
                 | RequestBody::Stop { .. }
                 | RequestBody::PutSecret { .. }
+                | RequestBody::PutGroup { .. }
                 | RequestBody::Forget { .. }
                 | RequestBody::Act { .. } => self.inbox.push_back(request),
             }

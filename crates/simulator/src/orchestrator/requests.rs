@@ -11,6 +11,7 @@ use scheduler::input::{Input, Submit};
 
 use super::disk::Disk;
 use super::times::LEASE;
+use crate::groups;
 use crate::network::{Caller, Request, RequestBody, Sender};
 use crate::summary::Sabotage;
 
@@ -36,6 +37,13 @@ pub(super) fn envelope(
             let write =
                 RecordWrite { key, expected: Expected::Anything, value: Some("sealed".into()) };
             return enclose(step::Request::Records(vec![write]), arrived, caller);
+        }
+        RequestBody::PutGroup { name, limit, is_stored: true } => {
+            let write = groups::write(&name, limit);
+            return enclose(step::Request::Records(vec![write]), arrived, caller);
+        }
+        RequestBody::PutGroup { name, limit, .. } => {
+            Input::Group { namespace: "default".to_owned(), name, limit: Some(limit) }
         }
         RequestBody::Forget { node, now } => Input::ForgetNode { node, now },
         RequestBody::Act { node, action } => {

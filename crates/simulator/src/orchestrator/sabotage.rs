@@ -53,6 +53,8 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::BelieveOneNamespace
             | Sabotage::ForgetJoining
             | Sabotage::ForgetMaxRunning
+            | Sabotage::ForgetHolders
+            | Sabotage::KeepUnits
             | Sabotage::ForgetOutcomes,
         )
         | None => stamp,

@@ -231,6 +231,8 @@ pub(super) fn plan(namespace: &str) -> JobPlan {
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
         max_failed: 0,
+        concurrency_groups: Vec::new(),
+        on_conflict: api_types::job::OnConflict::Queue,
         tasks: vec![Task::new("main", EngineType::Docker)],
     })
     .unwrap()

@@ -7,12 +7,17 @@ use scheduler::input::Refusal;
 use super::absent::Kind;
 use crate::driver::CallError;
 
+/// What to do before a group can be deleted.
+const GROUP_IN_USE: &str = "stop them or wait until they have ended; Limit 0 pauses the group";
+
 pub(super) fn code(error: &CallError) -> Code {
     match error {
         CallError::Refused(refusal) => refusal.code(),
         CallError::IdempotencyConflict => Code::IdempotencyConflict,
         CallError::Record(refusal) => match refusal {
-            RecordRefusal::Changed(_) | RecordRefusal::TooMany(_) => Code::Conflict,
+            RecordRefusal::Changed(_) | RecordRefusal::TooMany(_) | RecordRefusal::InUse { .. } => {
+                Code::Conflict
+            }
             RecordRefusal::TooLarge(_) => Code::InvalidRequest,
         },
         CallError::QueueFull | CallError::QueueShare { .. } => Code::TooManyRequests,
@@ -42,6 +47,9 @@ pub(super) fn hint(error: &CallError) -> &'static str {
             Refusal::StaleSession { .. } | Refusal::LeaseExpired(_) => {
                 "join again with PUT /api/v1/orchestrator/nodes/:nodeID/session"
             }
+            Refusal::NoSuchGroup(_) => "create it with PUT /api/v1/orchestrator/groups/:name",
+            Refusal::GroupShared { .. } => "use Queue, or a group with Limit 1",
+            Refusal::GroupInUse { .. } => GROUP_IN_USE,
             Refusal::JobExists(_) => "choose another ID",
             Refusal::SecondAgent { .. } => {
                 "stop one of the two; to make this one a separate node, remove ledger.sqlite* and \
@@ -59,6 +67,7 @@ pub(super) fn hint(error: &CallError) -> &'static str {
         CallError::Record(RecordRefusal::Changed(_)) => "read it again and repeat the change",
         CallError::Record(RecordRefusal::TooMany(_)) => "remove what is no longer used",
         CallError::Record(RecordRefusal::TooLarge(_)) => "make it smaller",
+        CallError::Record(RecordRefusal::InUse { .. }) => GROUP_IN_USE,
         CallError::OutcomeUnknown => "try again with the same idempotency key",
         CallError::QueueShare { hint, .. } => hint,
         CallError::QueueFull | CallError::StoreUnavailable | CallError::Stopping => "try again",

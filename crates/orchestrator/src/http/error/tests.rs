@@ -84,6 +84,7 @@ fn kinds() -> Vec<Kind> {
         Kind::Token => [Kind::Token],
         Kind::Secret => [Kind::Secret],
         Kind::Credential => [Kind::Credential],
+        Kind::Group => [Kind::Group],
     });
     rows.into_iter().map(|(_, kind)| kind).collect()
 }
@@ -273,6 +274,11 @@ fn refusals() -> Vec<CallError> {
         Refusal::AgentOnTrial(_) => [Refusal::AgentOnTrial(node())],
         Refusal::NodeRejected(_) => [Refusal::NodeRejected(node())],
         Refusal::NodeConnected(_) => [Refusal::NodeConnected(node())],
+        Refusal::NoSuchGroup(_) => [Refusal::NoSuchGroup("db".to_owned())],
+        Refusal::GroupShared { .. } => [
+            Refusal::GroupShared { name: "db".to_owned(), limit: 5 },
+        ],
+        Refusal::GroupInUse { .. } => [Refusal::GroupInUse { name: "db".to_owned(), jobs: 2 }],
         Refusal::NodeBusy { .. } => [Refusal::NodeBusy { node: node(), executions: 3 }],
     });
     rows.into_iter().map(|(_, refusal)| CallError::Refused(refusal)).collect()
@@ -284,6 +290,7 @@ fn calls() -> Vec<Failure> {
         RecordRefusal::Changed(_) => [RecordRefusal::Changed(key())],
         RecordRefusal::TooMany(_) => [RecordRefusal::TooMany(RecordKind::Secret)],
         RecordRefusal::TooLarge(_) => [RecordRefusal::TooLarge(key())],
+        RecordRefusal::InUse { .. } => [RecordRefusal::InUse { key: key(), jobs: 2 }],
     });
     let rows = rows!(CallError {
         CallError::Refused(_) => [CallError::Refused(Refusal::JobExists(job()))],

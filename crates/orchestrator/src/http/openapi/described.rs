@@ -26,6 +26,7 @@ const INFO: ApiInfo = ApiInfo {
         ("Cluster", "All nodes and jobs together."),
         ("Nodes", "The nodes of the cluster."),
         ("Access", "Who may do what: tokens, namespaces, signing in."),
+        ("Groups", "Limits that the jobs of a namespace share."),
         ("Secrets", "Values that jobs name and do not contain."),
         ("Credentials", "What jobs sign in with at registries, buckets, repositories and servers."),
         ("Agent", "What the addressed node reports about itself."),

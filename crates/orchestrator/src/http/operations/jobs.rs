@@ -301,6 +301,8 @@ pub(super) fn specification_of(stored: &StoredJob) -> JobSpec {
             labels: BTreeMap::new(),
             retry_policy: RetryPolicy::default_for(stored.job_type),
             max_failed: 0,
+            concurrency_groups: Vec::new(),
+            on_conflict: api_types::job::OnConflict::Queue,
             tasks: Vec::new(),
         }
     })

@@ -33,7 +33,7 @@ const ATTEMPTS: u32 = 16;
 
 query! {
     pub(super) struct ListQuery {
-        namespace: Option<String> = (
+        pub(super) namespace: Option<String> = (
             "namespace",
             Namespace { default: DEFAULT_NAMESPACE },
             "Those of one namespace, or `*` for all."
@@ -258,7 +258,11 @@ pub(super) fn of_namespace(api: &Api, kind: RecordKind, namespace: &str) -> Vec<
 }
 
 /// The namespace that the request names, if the caller may do there what it asks for.
-fn own_namespace(api: &Api, access: &Access, query: OneQuery) -> Result<String, Failure> {
+pub(super) fn own_namespace(
+    api: &Api,
+    access: &Access,
+    query: OneQuery,
+) -> Result<String, Failure> {
     let namespace = query.namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
     lookup::namespace(api, access, &namespace)?;
     Ok(namespace)
@@ -277,7 +281,7 @@ enum PutError {
 
 /// Refuses a new record of a namespace that has enough of its kind. Until the value is dropped, the
 /// record counts for other requests.
-fn check_count(api: &Api, key: &RecordKey) -> Result<Option<Begun>, Failure> {
+pub(super) fn check_count(api: &Api, key: &RecordKey) -> Result<Option<Begun>, Failure> {
     let namespace = place(key).0;
     let begun = api.pools.creating.begin(key.kind, [namespace.to_owned()]);
     let before = of_namespace(api, key.kind, namespace);

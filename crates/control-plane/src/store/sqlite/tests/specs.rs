@@ -37,6 +37,8 @@ fn spec(namespace: &str) -> JobSpec {
         labels: Default::default(),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
         max_failed: 0,
+        concurrency_groups: Vec::new(),
+        on_conflict: api_types::job::OnConflict::Queue,
         tasks: vec![Task::new("main", EngineType::Docker)],
     }
 }
