@@ -9,5 +9,6 @@ pub mod batch;
 pub mod clock;
 pub mod pruning;
 pub mod records;
+pub mod schedule;
 pub mod step;
 pub mod store;
