@@ -45,6 +45,10 @@ pub const SECRETS: &str = "/api/v1/orchestrator/secrets";
 pub const SECRET: &str = "/api/v1/orchestrator/secrets/{name}";
 pub const CREDENTIALS: &str = "/api/v1/orchestrator/credentials";
 pub const CREDENTIAL: &str = "/api/v1/orchestrator/credentials/{name}";
+pub const SCHEDULES: &str = "/api/v1/orchestrator/schedules";
+pub const SCHEDULE: &str = "/api/v1/orchestrator/schedules/{name}";
+pub const SCHEDULE_TRIGGER: &str = "/api/v1/orchestrator/schedules/{name}/trigger";
+pub const SCHEDULE_RUNS: &str = "/api/v1/orchestrator/schedules/{name}/runs";
 /// Keys of the cluster.
 pub const KEYS: &str = "/api/v1/orchestrator/keys";
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::schedule;
+
 /// The longest text of a record.
 pub const MAX_RECORD_BYTES: usize = 64 << 10;
 
@@ -33,6 +35,10 @@ pub enum RecordKind {
     Secret,
     /// What jobs of a namespace sign in with elsewhere, encrypted.
     Credential,
+    /// A schedule of a namespace, as it was put.
+    Schedule,
+    /// How far a schedule is, under the same key.
+    ScheduleState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +87,8 @@ pub enum RecordRefusal {
     Changed(RecordKey),
     #[error("there are {MAX_RECORDS} records of the kind {} already", .0.word())]
     TooMany(RecordKind),
+    #[error("{reason}")]
+    NoRoom { key: RecordKey, reason: &'static str },
     #[error("{} '{}' has more than {MAX_RECORD_BYTES} bytes", .0.kind.word(), .0.key)]
     TooLarge(RecordKey),
 }
@@ -94,7 +102,7 @@ pub struct Records {
 // === impl RecordKind ===
 
 impl RecordKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Token,
         Self::Session,
         Self::Namespace,
@@ -103,6 +111,8 @@ impl RecordKind {
         Self::Key,
         Self::Secret,
         Self::Credential,
+        Self::Schedule,
+        Self::ScheduleState,
     ];
 
     /// The word for the kind, also in stores.
@@ -116,6 +126,8 @@ impl RecordKind {
             Self::Key => "key",
             Self::Secret => "secret",
             Self::Credential => "credential",
+            Self::Schedule => "schedule",
+            Self::ScheduleState => "schedule state",
         }
     }
 
@@ -217,7 +229,16 @@ impl Records {
         if found.is_none() && self.of_kind(key.kind).count() >= MAX_RECORDS {
             return Err(RecordRefusal::TooMany(key.kind));
         }
+        if key.kind == RecordKind::Schedule
+            && let Some(reason) = schedule::no_room(self, key, value)
+        {
+            return Err(RecordRefusal::NoRoom { key: key.clone(), reason });
+        }
         Ok(())
+    }
+
+    pub fn get(&self, key: &RecordKey) -> Option<&Record> {
+        self.records.get(key)
     }
 
     /// The records of one kind, in order of their keys.
