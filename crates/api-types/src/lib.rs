@@ -31,6 +31,7 @@ pub mod quantity;
 pub mod reason;
 pub mod requester;
 pub mod routes;
+pub mod schedule;
 pub mod search;
 pub mod secret;
 pub mod selector;

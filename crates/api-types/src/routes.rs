@@ -47,6 +47,10 @@ pub const CREDENTIALS: &str = "/api/v1/orchestrator/credentials";
 pub const CREDENTIAL: &str = "/api/v1/orchestrator/credentials/{name}";
 pub const GROUPS: &str = "/api/v1/orchestrator/groups";
 pub const GROUP: &str = "/api/v1/orchestrator/groups/{name}";
+pub const SCHEDULES: &str = "/api/v1/orchestrator/schedules";
+pub const SCHEDULE: &str = "/api/v1/orchestrator/schedules/{name}";
+pub const SCHEDULE_TRIGGER: &str = "/api/v1/orchestrator/schedules/{name}/trigger";
+pub const SCHEDULE_RUNS: &str = "/api/v1/orchestrator/schedules/{name}/runs";
 /// Keys of the cluster.
 pub const KEYS: &str = "/api/v1/orchestrator/keys";
 

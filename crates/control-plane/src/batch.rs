@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api_types::audit::AuditRecord;
+use api_types::schedule::RunOutcome;
 use scheduler::Output;
 use scheduler::change::{EventRow, EventSubject};
 
@@ -22,6 +23,8 @@ pub struct Batch {
     pub records: Vec<RecordRow>,
     pub audit: Vec<AuditRecord>,
     pub loads: Vec<LoadRow>,
+    /// What became of due times, for the metrics.
+    pub runs: Vec<RunOutcome>,
     /// The number of inputs.
     pub inputs: usize,
 }
@@ -73,7 +76,7 @@ impl NumberedCommit {
     pub fn write_to(&self, store: &mut dyn Store) -> Result<Outcome, StoreError> {
         let write = match &self.content {
             Content::Batch(batch) => {
-                let Batch { output, keys, records, audit, loads, inputs: _ } = batch.as_ref();
+                let Batch { output, keys, records, audit, loads, runs: _, inputs: _ } = batch.as_ref();
                 Write::Batch { changes: &output.changes, keys, records, audit, loads }
             }
             Content::Removal(removal) => Write::Removal(*removal),

@@ -10,5 +10,6 @@ pub mod clock;
 pub mod groups;
 pub mod pruning;
 pub mod records;
+pub mod schedule;
 pub mod step;
 pub mod store;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::schedule;
+
 /// The longest text of a record.
 pub const MAX_RECORD_BYTES: usize = 64 << 10;
 
@@ -35,6 +37,10 @@ pub enum RecordKind {
     Credential,
     /// A concurrency group of a namespace.
     Group,
+    /// A schedule of a namespace, as it was put.
+    Schedule,
+    /// How far a schedule is, under the same key.
+    ScheduleState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +89,8 @@ pub enum RecordRefusal {
     Changed(RecordKey),
     #[error("there are {MAX_RECORDS} records of the kind {} already", .0.word())]
     TooMany(RecordKind),
+    #[error("{reason}")]
+    NoRoom { key: RecordKey, reason: &'static str },
     #[error("{} '{}' has more than {MAX_RECORD_BYTES} bytes", .0.kind.word(), .0.key)]
     TooLarge(RecordKey),
     #[error("{} '{}' is in use; live jobs that name it: {jobs}", .key.kind.word(), .key.key)]
@@ -98,7 +106,7 @@ pub struct Records {
 // === impl RecordKind ===
 
 impl RecordKind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Token,
         Self::Session,
         Self::Namespace,
@@ -108,6 +116,8 @@ impl RecordKind {
         Self::Secret,
         Self::Credential,
         Self::Group,
+        Self::Schedule,
+        Self::ScheduleState,
     ];
 
     /// The word for the kind, also in stores.
@@ -122,6 +132,8 @@ impl RecordKind {
             Self::Secret => "secret",
             Self::Credential => "credential",
             Self::Group => "group",
+            Self::Schedule => "schedule",
+            Self::ScheduleState => "schedule state",
         }
     }
 
@@ -223,7 +235,16 @@ impl Records {
         if found.is_none() && self.of_kind(key.kind).count() >= MAX_RECORDS {
             return Err(RecordRefusal::TooMany(key.kind));
         }
+        if key.kind == RecordKind::Schedule
+            && let Some(reason) = schedule::no_room(self, key, value)
+        {
+            return Err(RecordRefusal::NoRoom { key: key.clone(), reason });
+        }
         Ok(())
+    }
+
+    pub fn get(&self, key: &RecordKey) -> Option<&Record> {
+        self.records.get(key)
     }
 
     /// The records of one kind, in order of their keys.

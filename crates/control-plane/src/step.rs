@@ -21,8 +21,10 @@
 mod arrivals;
 mod commit_builder;
 mod committing;
+mod due_run;
 mod event;
 mod gate;
+mod schedules;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,12 +35,15 @@ use scheduler::time::Moment;
 
 use self::arrivals::Arrivals;
 use self::commit_builder::CommitBuilder;
+pub use self::due_run::{DueRun, Trigger};
 pub use self::event::{
     Action, Delivery, Envelope, Event, Failure, IdempotencyKey, Lookups, NotCreated, Origin,
     Reason, Refused, Reply, Request, Submission, TakeError, TermState,
 };
 use self::gate::Gate;
 pub use self::gate::{Release, Trust};
+pub use self::schedules::DueTime;
+use self::schedules::Schedules;
 use crate::audit::Chains;
 use crate::batch::{Batch, Content, NumberedCommit};
 use crate::clock::Stamp;
@@ -91,11 +96,14 @@ enum Load {
 struct Serving {
     scheduler: Scheduler,
     records: Records,
+    schedules: Schedules,
     audit: Chains,
     term: Term,
     last_commit: u64,
     /// When the scheduler wants to be handed the time.
     wake: Moment,
+    /// When a schedule may be due.
+    due: Option<Moment>,
 }
 
 /// A commit that is repeated, never changed, until its outcome is known.
@@ -150,7 +158,10 @@ impl<C> Step<C> {
     pub fn wake(&self) -> Option<Moment> {
         match &self.phase {
             Phase::Loading(Load::RetryAt(at)) => Some(*at),
-            Phase::Serving(serving) => Some(serving.wake.min(self.pruning.due())),
+            Phase::Serving(serving) => {
+                let wake = serving.wake.min(self.pruning.due());
+                Some(serving.due.map_or(wake, |due| due.min(wake)))
+            }
             Phase::Committing { writing, .. } => match writing.attempt {
                 Attempt::First | Attempt::Repeat => None,
                 Attempt::RepeatAt(at) => Some(at),
@@ -241,8 +252,19 @@ impl<C> Step<C> {
                 let Progress { term, last_commit, .. } = progress;
                 let wake = scheduler.next_wake(now.moment);
                 let scheduler = *scheduler;
-                let serving =
-                    Box::new(Serving { scheduler, records, audit, term, last_commit, wake });
+                let schedules = Schedules::load(&records, &scheduler);
+                let due = schedules.wake(now);
+                let serving = Serving {
+                    scheduler,
+                    records,
+                    schedules,
+                    audit,
+                    term,
+                    last_commit,
+                    wake,
+                    due,
+                };
+                let serving = Box::new(serving);
                 self.serve(serving, Arc::default(), Vec::new(), now)
             }
             Err(TakeError::Store(
@@ -265,25 +287,29 @@ impl<C> Step<C> {
     ) -> Vec<Action<C>> {
         let number = serving.last_commit + 1;
         let mut builder = CommitBuilder::new(known, number);
-        let Serving { scheduler, records, .. } = serving.as_mut();
+        let Serving { scheduler, records, schedules, .. } = serving.as_mut();
         // Nothing is decided before the heartbeats that arrived until now: neither whose lease has
         // ended nor who gets work.
         self.heard.hand_over(&mut builder, scheduler, now.now());
         for envelope in inputs {
-            builder.take(scheduler, records, envelope, now.moment);
+            builder.take(scheduler, records, schedules, envelope, now.moment);
         }
         if serving.wake <= now.moment {
             builder.handle(&mut serving.scheduler, now.now(), Input::Tick);
         }
         serving.wake = serving.scheduler.next_wake(now.moment);
+        let due = serving.decide_schedules(&mut builder, now);
         let (batch, held) = builder.finish(&mut serving.audit);
         let is_free = batch.is_empty() && (held.is_empty() || self.gate.is_open(now.moment));
         let batch = Arc::new(batch);
-        if is_free {
-            self.serve(serving, batch, held, now)
-        } else {
-            vec![self.commit(serving, Content::Batch(batch), held, now)]
+        let mut actions = match is_free {
+            true => self.serve(serving, batch, held, now),
+            false => vec![self.commit(serving, Content::Batch(batch), held, now)],
+        };
+        if !due.is_empty() {
+            actions.push(Action::Due(due));
         }
+        actions
     }
 
     /// Goes on, and removes what is due.
@@ -309,6 +335,25 @@ impl<C> Step<C> {
     /// Takes the phase out. The caller sets the next one; until then the step is stepping down.
     fn leave(&mut self) -> Phase<C> {
         std::mem::replace(&mut self.phase, Phase::SteppingDown)
+    }
+}
+
+// === impl Serving: schedules ===
+
+impl Serving {
+    /// Once the inputs of a turn are handled: what is due now.
+    fn decide_schedules<C>(
+        &mut self,
+        builder: &mut CommitBuilder<C>,
+        now: Stamp,
+    ) -> Vec<DueTime> {
+        let Self { scheduler, records, schedules, .. } = self;
+        schedules.ended(builder.ended_jobs().into_iter(), records, scheduler);
+        let due = schedules.decide(records, scheduler, now, |records, write, outcome| {
+            builder.write_state(records, write, outcome);
+        });
+        self.due = self.schedules.wake(now);
+        due
     }
 }
 

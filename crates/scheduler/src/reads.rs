@@ -52,6 +52,11 @@ impl Scheduler {
         self.state.jobs.len()
     }
 
+    /// Whether the job has work left, stops that are not confirmed included.
+    pub fn is_live(&self, id: JobId) -> bool {
+        self.state.jobs.contains_key(&id)
+    }
+
     pub fn live_executions(&self) -> usize {
         self.state.executions.len()
     }

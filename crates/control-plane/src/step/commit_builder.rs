@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use api_types::JobId;
 use api_types::job::CreateJob;
 use scheduler::input::{Answer, Input};
 use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler};
 
 use super::event::{Delivery, Envelope, NotCreated, Reply, Request, Submission};
+use super::schedules::Schedules;
 use crate::audit::{Chains, Entries};
 use crate::batch::Batch;
 use crate::groups::{self, Change};
@@ -34,6 +36,20 @@ impl<C> CommitBuilder<C> {
         Self { batch, known, number, audit, held }
     }
 
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn batch_mut(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    /// The jobs that have ended, of those that changed.
+    pub(super) fn ended_jobs(&self) -> Vec<JobId> {
+        let jobs = self.batch.output.changes.jobs.values();
+        jobs.filter(|row| !row.live).map(|row| row.id).collect()
+    }
+
     /// Hands one input to the scheduler. Its effects are held before the reply to it.
     pub(super) fn handle(&mut self, scheduler: &mut Scheduler, now: Now, input: Input) -> Answer {
         let output: &mut Output = &mut self.batch.output;
@@ -46,6 +62,7 @@ impl<C> CommitBuilder<C> {
         &mut self,
         scheduler: &mut Scheduler,
         records: &mut Records,
+        schedules: &mut Schedules,
         envelope: Envelope<C>,
         now: Moment,
     ) {
@@ -62,7 +79,19 @@ impl<C> CommitBuilder<C> {
                 Reply::Recorded(applied.map(|rows| {
                     self.batch.records.extend(rows);
                     self.tell(scheduler, arrived, &writes);
+                    for key in writes.iter().map(|write| &write.key) {
+                        if key.kind == RecordKind::Schedule {
+                            schedules.changed(&key.key, records, scheduler);
+                        }
+                    }
                 }))
+            }
+            Request::Due(run) => {
+                self.run_due(scheduler, records, schedules, arrived, *run);
+                Reply::Recorded(Ok(()))
+            }
+            Request::Trigger(trigger) => {
+                Reply::Created(self.trigger(scheduler, records, schedules, arrived, *trigger))
             }
             Request::Load(row) => {
                 self.batch.loads.push(*row);
@@ -91,7 +120,7 @@ impl<C> CommitBuilder<C> {
     }
 
     /// Submits once per idempotency key, whether the first time was in this turn or long ago.
-    fn submit(
+    pub(super) fn submit(
         &mut self,
         scheduler: &mut Scheduler,
         now: Now,
@@ -156,7 +185,9 @@ fn provided(writes: &[RecordWrite]) -> BTreeSet<String> {
         | RecordKind::Group
         | RecordKind::JoinToken
         | RecordKind::NodeIdentity
-        | RecordKind::Key => None,
+        | RecordKind::Key
+        | RecordKind::Schedule
+        | RecordKind::ScheduleState => None,
     })
     .collect()
 }

@@ -11,12 +11,14 @@ use scheduler::silence::HeartbeatArrival;
 use scheduler::time::{Moment, Now};
 use scheduler::{Restore, RestoreError, Scheduler, Settings};
 
+use super::due_run::{DueRun, Trigger};
 use super::gate::Release;
+use super::schedules::DueTime;
 use crate::audit::{AuditEntry, Chains};
 use crate::batch::NumberedCommit;
 use crate::groups;
 use crate::pruning::oldest_key;
-use crate::records::{RecordRefusal, RecordWrite, Records};
+use crate::records::{RecordKey, RecordRefusal, RecordWrite, Records};
 use crate::store::{
     CommitId, LoadRow, LookupResults, Outcome, Progress, RequestKey, Store, StoreError,
 };
@@ -62,6 +64,10 @@ pub enum Request {
     Records(Vec<RecordWrite>),
     /// A sample of the cluster's load.
     Load(Box<LoadRow>),
+    /// A due time of a schedule, checked.
+    Due(Box<DueRun>),
+    /// A job of a schedule, now.
+    Trigger(Box<Trigger>),
     /// Something about the scheduler's state that changes nothing; the caller knows what.
     Ask,
 }
@@ -115,6 +121,9 @@ pub enum Action<C> {
     /// Write it; answered by [`Event::Committed`].
     Commit(NumberedCommit),
     Release(Release<C>),
+    /// Check the jobs of these due times as submissions, and send each back as [`Request::Due`]. One
+    /// that gets lost comes again.
+    Due(Vec<DueTime>),
     Refuse {
         callers: Vec<C>,
         why: Refused,
@@ -180,6 +189,8 @@ pub enum NotCreated {
     KeyConflict,
     /// The store could not be read.
     Unreadable,
+    /// The schedule is gone.
+    NoSchedule(RecordKey),
 }
 
 // === impl Envelope ===
@@ -211,6 +222,20 @@ impl Reply {
         match self {
             Self::Created(Ok(created)) => Some(created.job_id.to_string()),
             Self::Created(Err(_)) | Self::Answer(_) | Self::Recorded(_) | Self::Asked(_) => None,
+        }
+    }
+}
+
+// === impl NotCreated ===
+
+impl NotCreated {
+    /// For the run of a schedule, which has no key that could be known.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "it was refused",
+            Self::KeyConflict => "its key was used before",
+            Self::Unreadable => "the store could not be read",
+            Self::NoSchedule(_) => "the schedule is gone",
         }
     }
 }
@@ -259,7 +284,12 @@ impl Lookups {
                     lookups.keys.extend(submission.request_key());
                     lookups.jobs.extend(submission.id_given.then_some(submission.submit.id));
                 }
-                Request::Input(_) | Request::Records(_) | Request::Load(_) | Request::Ask => {}
+                Request::Trigger(trigger) => lookups.keys.extend(trigger.submission.request_key()),
+                Request::Input(_)
+                | Request::Records(_)
+                | Request::Load(_)
+                | Request::Due(_)
+                | Request::Ask => {}
             }
         }
         lookups

@@ -2,6 +2,7 @@
 
 mod records;
 mod removals;
+mod schedules;
 mod submissions;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,9 @@ struct World {
     replies: Vec<(u32, Reply)>,
     refused: Vec<(u32, Refused)>,
     commits: Vec<NumberedCommit>,
+    due: Vec<DueTime>,
+    /// How far the wall clock is off, in nanoseconds.
+    shift: i64,
     takes: Vec<Reason>,
     closed_streams: u32,
     stepped_down: Option<Failure>,
@@ -96,6 +100,8 @@ impl World {
             replies: Vec::new(),
             refused: Vec::new(),
             commits: Vec::new(),
+            due: Vec::new(),
+            shift: 0,
             takes: Vec::new(),
             closed_streams: 0,
             stepped_down: None,
@@ -106,7 +112,7 @@ impl World {
     }
 
     fn stamp(&self) -> Stamp {
-        let wall = Timestamp(self.now.0.cast_signed());
+        let wall = Timestamp(self.now.0.cast_signed() + self.shift);
         let reading = Reading { boot_id: UNKNOWN_BOOT, boot: self.now.0, wall };
         Stamp { reading, moment: self.now }
     }
@@ -131,6 +137,10 @@ impl World {
                         Delivery::Effect(_) => None,
                         Delivery::Reply(caller, reply) => Some((caller, reply)),
                     }));
+                    continue;
+                }
+                Action::Due(due) => {
+                    self.due.extend(due);
                     continue;
                 }
                 Action::Refuse { callers, why } => {

@@ -43,7 +43,8 @@ const WITH_PLANS: u32 = 13;
 /// The first format that has the outcomes of slots.
 const WITH_OUTCOMES: u32 = 24;
 
-/// The first format whose plans may name concurrency groups, which an older release would ignore.
+/// The first format whose plans may name concurrency groups, which an older release would ignore,
+/// and whose records may be groups and schedules, kinds that it does not read.
 const WITH_GROUPS: u32 = 25;
 
 /// The first format that names the oldest one; releases before it open no later file.
@@ -78,7 +79,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     FORMAT_25,
 ];
 
-/// Groups are records, so that only the format changes.
+/// Groups and schedules are records, so that only the format changes.
 const FORMAT_25: &str = "";
 
 const FORMAT_1: &str = "
