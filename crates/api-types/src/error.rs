@@ -37,6 +37,8 @@ pub enum Code {
     SecretNotFound,
     /// 404: no such credentials in the namespace.
     CredentialNotFound,
+    /// 404: no such schedule in the namespace.
+    ScheduleNotFound,
     /// 404: no such namespace, or none that the caller may see.
     NamespaceNotFound,
     /// 404: no reader waits (any more) for the output that an agent sends.
@@ -130,6 +132,7 @@ impl Code {
             | Self::TokenNotFound
             | Self::SecretNotFound
             | Self::CredentialNotFound
+            | Self::ScheduleNotFound
             | Self::NamespaceNotFound
             | Self::StreamNotFound
             | Self::ResultNotFound

@@ -98,6 +98,7 @@ fn treatment(code: Code) -> (Level, Option<u64>) {
         | Code::TokenNotFound
         | Code::SecretNotFound
         | Code::CredentialNotFound
+        | Code::ScheduleNotFound
         | Code::NamespaceNotFound
         | Code::StreamNotFound
         | Code::ResultNotFound

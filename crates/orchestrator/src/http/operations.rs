@@ -25,6 +25,7 @@ mod nodes;
 pub(super) mod openapi;
 mod protocol;
 mod results;
+mod schedules;
 mod sealed;
 mod search;
 mod secrets;
@@ -80,6 +81,7 @@ pub(super) fn operations() -> Operations<Arc<Api>> {
         .merge(namespaces::router())
         .merge(secrets::router())
         .merge(credentials::router())
+        .merge(schedules::router())
         .merge(sessions::router())
         .merge(exchange::router())
         .merge(login::router())

@@ -75,7 +75,9 @@ fn key_id(record: &Record) -> Option<String> {
         | RecordKind::Namespace
         | RecordKind::JoinToken
         | RecordKind::NodeIdentity
-        | RecordKind::Key => None,
+        | RecordKind::Key
+        | RecordKind::Schedule
+        | RecordKind::ScheduleState => None,
     }
 }
 

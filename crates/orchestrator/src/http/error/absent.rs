@@ -53,6 +53,7 @@ pub(crate) enum Kind {
     Token,
     Secret,
     Credential,
+    Schedule,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,9 +87,12 @@ impl Absent {
             Self::OfTask { kind, name, namespace } => {
                 let (noun, does) = match kind {
                     Kind::Credential => ("credentials", "do"),
-                    Kind::Job | Kind::Execution | Kind::Node | Kind::Token | Kind::Secret => {
-                        (kind.noun(), "does")
-                    }
+                    Kind::Job
+                    | Kind::Execution
+                    | Kind::Node
+                    | Kind::Token
+                    | Kind::Secret
+                    | Kind::Schedule => (kind.noun(), "does"),
                 };
                 format!("{noun} '{name}' {does} not exist in namespace '{namespace}'")
             }
@@ -149,6 +153,7 @@ impl Kind {
             Self::Token => Code::TokenNotFound,
             Self::Secret => Code::SecretNotFound,
             Self::Credential => Code::CredentialNotFound,
+            Self::Schedule => Code::ScheduleNotFound,
         }
     }
 
@@ -160,6 +165,7 @@ impl Kind {
             Self::Token => "token",
             Self::Secret => "secret",
             Self::Credential => "credential",
+            Self::Schedule => "schedule",
         }
     }
 
@@ -174,6 +180,9 @@ impl Kind {
             Self::Secret => return "list secrets with GET /api/v1/orchestrator/secrets".to_owned(),
             Self::Credential => {
                 return "list credentials with GET /api/v1/orchestrator/credentials".to_owned();
+            }
+            Self::Schedule => {
+                return "list schedules with GET /api/v1/orchestrator/schedules".to_owned();
             }
         };
         match cause {

@@ -13,7 +13,7 @@ pub(super) fn code(error: &CallError) -> Code {
         CallError::IdempotencyConflict => Code::IdempotencyConflict,
         CallError::Record(refusal) => match refusal {
             RecordRefusal::Changed(_) | RecordRefusal::TooMany(_) => Code::Conflict,
-            RecordRefusal::TooLarge(_) => Code::InvalidRequest,
+            RecordRefusal::TooLarge(_) | RecordRefusal::NoRoom { .. } => Code::InvalidRequest,
         },
         CallError::QueueFull | CallError::QueueShare { .. } => Code::TooManyRequests,
         CallError::StoreUnavailable | CallError::OutcomeUnknown => Code::StoreUnavailable,
@@ -59,6 +59,7 @@ pub(super) fn hint(error: &CallError) -> &'static str {
         CallError::Record(RecordRefusal::Changed(_)) => "read it again and repeat the change",
         CallError::Record(RecordRefusal::TooMany(_)) => "remove what is no longer used",
         CallError::Record(RecordRefusal::TooLarge(_)) => "make it smaller",
+        CallError::Record(RecordRefusal::NoRoom { .. }) => "",
         CallError::OutcomeUnknown => "try again with the same idempotency key",
         CallError::QueueShare { hint, .. } => hint,
         CallError::QueueFull | CallError::StoreUnavailable | CallError::Stopping => "try again",

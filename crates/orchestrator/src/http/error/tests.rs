@@ -84,6 +84,7 @@ fn kinds() -> Vec<Kind> {
         Kind::Token => [Kind::Token],
         Kind::Secret => [Kind::Secret],
         Kind::Credential => [Kind::Credential],
+        Kind::Schedule => [Kind::Schedule],
     });
     rows.into_iter().map(|(_, kind)| kind).collect()
 }
@@ -284,6 +285,7 @@ fn calls() -> Vec<Failure> {
         RecordRefusal::Changed(_) => [RecordRefusal::Changed(key())],
         RecordRefusal::TooMany(_) => [RecordRefusal::TooMany(RecordKind::Secret)],
         RecordRefusal::TooLarge(_) => [RecordRefusal::TooLarge(key())],
+        RecordRefusal::NoRoom { .. } => [RecordRefusal::NoRoom { key: key(), reason: "it is full" }],
     });
     let rows = rows!(CallError {
         CallError::Refused(_) => [CallError::Refused(Refusal::JobExists(job()))],

@@ -28,6 +28,7 @@ const INFO: ApiInfo = ApiInfo {
         ("Access", "Who may do what: tokens, namespaces, signing in."),
         ("Secrets", "Values that jobs name and do not contain."),
         ("Credentials", "What jobs sign in with at registries, buckets, repositories and servers."),
+        ("Schedules", "Jobs that start at the times of a cron expression."),
         ("Agent", "What the addressed node reports about itself."),
         ("Health", "For operators and load balancers."),
         ("Agent protocol", "For compute nodes; no user needs it."),

@@ -132,7 +132,7 @@ async fn put(
 
 /// Delete Namespace
 ///
-/// Only while it has no secrets, no credentials and no jobs, not even finished ones, and no token names it. `default` always
+/// Only while it has no secrets, no credentials, no schedules and no jobs, not even finished ones, and no token names it. `default` always
 /// exists; deleting it removes its description and permissions.
 #[utoipa::path(
     delete,
@@ -162,7 +162,7 @@ async fn delete(
             let reason = format!("the token '{}' names it", token.name);
             return Err(Conflict::NamespaceInUse { namespace: name, reason }.into());
         }
-        let kept = [RecordKind::Secret, RecordKind::Credential]
+        let kept = [RecordKind::Secret, RecordKind::Credential, RecordKind::Schedule]
             .into_iter()
             .find(|kind| !sealed::of_namespace(&api, *kind, &name).is_empty());
         if let Some(kind) = kept {

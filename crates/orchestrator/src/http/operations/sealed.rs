@@ -166,7 +166,7 @@ pub(super) fn list<R: Resource>(
     access: &Access,
     query: ListQuery,
 ) -> Result<Vec<R::Shown>, Failure> {
-    let wanted = access.within(query.namespace)?;
+    let wanted = wanted(access, query)?;
     let mut records = api.view.records().of_kind(R::KIND);
     records.retain(|record| match &wanted {
         Namespaces::All => true,
@@ -257,8 +257,13 @@ pub(super) fn of_namespace(api: &Api, kind: RecordKind, namespace: &str) -> Vec<
     records
 }
 
+/// The namespaces that a list covers.
+pub(super) fn wanted(access: &Access, query: ListQuery) -> Result<Namespaces, Failure> {
+    access.within(query.namespace)
+}
+
 /// The namespace that the request names, if the caller may do there what it asks for.
-fn own_namespace(api: &Api, access: &Access, query: OneQuery) -> Result<String, Failure> {
+pub(super) fn own_namespace(api: &Api, access: &Access, query: OneQuery) -> Result<String, Failure> {
     let namespace = query.namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
     lookup::namespace(api, access, &namespace)?;
     Ok(namespace)
