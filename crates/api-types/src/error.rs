@@ -39,6 +39,8 @@ pub enum Code {
     CredentialNotFound,
     /// 404: no such concurrency group in the namespace.
     GroupNotFound,
+    /// 404: no such schedule in the namespace.
+    ScheduleNotFound,
     /// 404: no such namespace, or none that the caller may see.
     NamespaceNotFound,
     /// 404: no reader waits (any more) for the output that an agent sends.
@@ -133,6 +135,7 @@ impl Code {
             | Self::SecretNotFound
             | Self::CredentialNotFound
             | Self::GroupNotFound
+            | Self::ScheduleNotFound
             | Self::NamespaceNotFound
             | Self::StreamNotFound
             | Self::ResultNotFound

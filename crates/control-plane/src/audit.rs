@@ -21,10 +21,11 @@ pub const AUDIT_RECORDS: u64 = 1_000_000;
 pub const CHANGES_KEPT: Duration = Duration::from_secs(365 * 86_400);
 
 /// Operations whose records belong to the rest. Every other one changes who may do what.
-const REST: [&str; 9] = [
+const REST: [&str; 10] = [
     "createJob",
     "createJobByPost",
     "stopJob",
+    "triggerSchedule",
     "signIn",
     "signOut",
     "exchangeIdToken",

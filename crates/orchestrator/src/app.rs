@@ -34,6 +34,7 @@ use crate::logs::LogService;
 use crate::protection::{Protection, ProtectionError};
 use crate::reads::Reader;
 use crate::rotation;
+use crate::schedules;
 use crate::settings::{Exposure, Settings};
 use crate::submission::Requester;
 use crate::view::View;
@@ -115,6 +116,7 @@ fn spawn_watching(api: &Arc<Api>) {
     if let Some(issuer) = api.issuer.clone() {
         tokio::spawn(async move { issuer.prepare().await });
     }
+    tokio::spawn(schedules::run(Arc::clone(api)));
     let (handle, view) = (api.handle.clone(), Arc::clone(&api.view));
     let uses = Arc::clone(&api.last_uses);
     let renewable_for = api.protection.as_ref().map(|protection| protection.renewable_for());

@@ -16,7 +16,7 @@ use api_types::job::CreateJob;
 use control_plane::audit::AuditEntry;
 use control_plane::clock::Reading;
 use control_plane::records::RecordWrite;
-use control_plane::step::{Envelope, Origin, Request, Submission};
+use control_plane::step::{DueRun, Envelope, Origin, Request, Submission, Trigger};
 use control_plane::store::{LoadRow, Retention, Store};
 use daemon::Pulse;
 use scheduler::input::{Answer, Input};
@@ -191,6 +191,14 @@ impl Handle {
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
+    /// Sends the checked run of a schedule back, and waits until what became of it is on disk.
+    pub(crate) async fn run_due(&self, run: DueRun) -> Result<(), CallError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Due(Box::new(run));
+        self.send(envelope(Origin::User, request, None, Caller::Records(reply)))?;
+        answer.await.map_err(|_| CallError::Stopping)?
+    }
+
     /// Stores a sample of the cluster's load.
     pub(crate) async fn store_load(&self, row: LoadRow) -> Result<(), CallError> {
         let (reply, answer) = oneshot::channel();
@@ -278,6 +286,14 @@ impl Attributed<'_> {
 
     pub async fn submit(self, submission: Submission) -> Result<CreateJob, CallError> {
         self.handle.submit_as(submission, self.audit).await
+    }
+
+    /// Starts a job of a schedule now.
+    pub(crate) async fn trigger(self, trigger: Trigger) -> Result<CreateJob, CallError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Trigger(Box::new(trigger));
+        self.handle.send(envelope(Origin::User, request, self.audit, Caller::Submit(reply)))?;
+        answer.await.map_err(|_| CallError::Stopping)?
     }
 
     pub async fn change_records(self, writes: Vec<RecordWrite>) -> Result<(), CallError> {

@@ -28,6 +28,7 @@ mod reads;
 mod records;
 mod repeats;
 mod rotation;
+mod schedules;
 mod sealed;
 mod secrets;
 pub mod settings;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use api_types::cluster::{JobCounts, LiveExecutions};
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
+use api_types::schedule::RunOutcome;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -55,6 +56,11 @@ struct State {
     state: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
 /// Jobs and executions, counted.
 pub(crate) struct Counts {
     pub(crate) jobs: JobCounts,
@@ -78,6 +84,7 @@ pub(crate) struct Metrics {
     commit_failures: Counter,
     lease_ends: Counter,
     back_offs: Counter,
+    schedule_runs: Family<Outcome, Counter>,
     pub(crate) sessions: Counter,
     pub(crate) reports: Counter,
     /// Of permits, to callers whose share is used up.
@@ -149,6 +156,12 @@ impl Metrics {
         registry.register("executions", help, executions.clone());
         let help = "Finished executions, by compute state";
         registry.register("execution_ends", help, execution_ends.clone());
+        let schedule_runs = Family::default();
+        let help = "Due times of schedules, by what became of them";
+        registry.register("schedule_runs", help, schedule_runs.clone());
+        for outcome in RunOutcome::ALL {
+            schedule_runs.get_or_create_owned(&Outcome::of(*outcome));
+        }
         let refusals = Refusals::default();
         let help = "Requests refused because a pool, or the caller's share of it, is used up; by \
                     the namespace refused and the one that holds most of the rest";
@@ -176,6 +189,7 @@ impl Metrics {
             commit_failures,
             lease_ends,
             back_offs,
+            schedule_runs,
             sessions,
             reports,
             refusals,
@@ -230,6 +244,13 @@ impl Metrics {
 
     pub(crate) fn commit_failed(&self) {
         self.commit_failures.inc();
+    }
+
+    /// Records what became of due times that are now decided on disk.
+    pub(crate) fn ran(&self, runs: &[RunOutcome]) {
+        for run in runs {
+            self.schedule_runs.get_or_create(&Outcome::of(*run)).inc();
+        }
     }
 
     /// Records a commit that is now on disk.
@@ -300,6 +321,18 @@ impl Metrics {
             }
             Fact::JobEnded { .. } => {}
         }
+    }
+}
+
+impl Outcome {
+    fn of(run: RunOutcome) -> Self {
+        let outcome = match run {
+            RunOutcome::Started => "started",
+            RunOutcome::Queued => "queued",
+            RunOutcome::Skipped => "skipped",
+            RunOutcome::Refused => "refused",
+        };
+        Self { outcome }
     }
 }
 

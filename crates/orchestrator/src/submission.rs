@@ -18,10 +18,12 @@ mod text;
 
 use std::sync::Arc;
 
-use api_types::JobId;
 use api_types::error::FieldError;
 use api_types::job::JobSpec;
 use api_types::submission::CreateJobRequest;
+use api_types::{JobId, Timestamp};
+use control_plane::schedule::{SCHEDULE_META, SCHEDULED_TIME_ENV, SCHEDULED_TIME_META};
+use uuid::Uuid;
 
 use self::findings::Findings;
 pub(crate) use self::regexes::Regexes;
@@ -71,6 +73,13 @@ pub(crate) enum Rejected {
     Invalid(Vec<FieldError>),
     /// Not checked to the end: it has regular expressions, which this thread may not compile.
     HasRegexes,
+}
+
+/// The ID of a new job.
+pub(crate) fn mint() -> JobId {
+    #[expect(clippy::disallowed_methods, reason = "job ids are minted here and nowhere else")]
+    let uuid = Uuid::new_v4();
+    JobId::from_uuid(uuid)
 }
 
 /// Reads and checks the body of Create Job.
@@ -158,6 +167,18 @@ impl Accepted {
         let mut spec = Arc::unwrap_or_clone(self.spec);
         spec.priority = priority;
         spec.constraints.append(&mut constraints);
+        let spec_json = job::stored_form(&spec);
+        Self { spec: Arc::new(spec), spec_json, ..self }
+    }
+
+    /// As the run of a schedule, with what the job and its tasks are told of it.
+    pub(crate) fn scheduled(self, schedule: &str, due: Timestamp) -> Self {
+        let (mut spec, due) = (Arc::unwrap_or_clone(self.spec), due.rfc3339_seconds());
+        spec.meta.insert(SCHEDULE_META.to_owned(), schedule.to_owned());
+        spec.meta.insert(SCHEDULED_TIME_META.to_owned(), due.clone());
+        for task in &mut spec.tasks {
+            task.env.insert(SCHEDULED_TIME_ENV.to_owned(), due.clone());
+        }
         let spec_json = job::stored_form(&spec);
         Self { spec: Arc::new(spec), spec_json, ..self }
     }

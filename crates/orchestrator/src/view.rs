@@ -14,6 +14,7 @@ use crate::changes::ChangeFeed;
 use crate::driver::presence::Presence;
 use crate::feed::Feed;
 use crate::records::Published;
+use crate::schedules::DueTimes;
 use crate::specs::SpecCache;
 
 #[derive(Default)]
@@ -25,6 +26,7 @@ pub struct View {
     presence: Presence,
     specs: SpecCache,
     records: Published,
+    due: DueTimes,
 }
 
 // === impl View ===
@@ -48,6 +50,11 @@ impl View {
     /// Which jobs and nodes changed, for those who watch.
     pub(crate) fn changes(&self) -> &ChangeFeed {
         &self.changes
+    }
+
+    /// Due times of schedules, on their way to the runner.
+    pub(crate) fn due(&self) -> &DueTimes {
+        &self.due
     }
 
     pub fn feed(&self) -> &Feed {
@@ -128,6 +135,7 @@ impl View {
     /// Records stay until the term has read its own, so no one is signed out in between.
     pub(crate) fn clear(&self) {
         self.specs.clear();
+        self.due.clear();
         self.presence.clear();
         self.feed.wake_all();
         self.changes.note_everything();

@@ -3,6 +3,7 @@
 use api_types::NodeId;
 use api_types::job::CreateJob;
 use control_plane::clock::Reading;
+use control_plane::records::RecordRefusal;
 use control_plane::step::{Envelope, NotCreated, Refused, Reply};
 use failpoint::Fault;
 use scheduler::Scheduler;
@@ -116,6 +117,7 @@ impl From<NotCreated> for CallError {
             NotCreated::Refused(refusal) => refusal.into(),
             NotCreated::KeyConflict => Self::IdempotencyConflict,
             NotCreated::Unreadable => Self::StoreUnavailable,
+            NotCreated::NoSchedule(key) => RecordRefusal::Changed(key).into(),
         }
     }
 }

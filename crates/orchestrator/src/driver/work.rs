@@ -179,6 +179,10 @@ impl Work {
                     self.release(release);
                     continue;
                 }
+                Action::Due(due) => {
+                    self.view.due().push(due);
+                    continue;
+                }
                 Action::Refuse { callers, why } => {
                     let now = self.read_clocks().moment;
                     for caller in callers {
@@ -280,6 +284,7 @@ impl Work {
         self.view.changes().note(changes, &nodes, reasons_changed);
         batch.audit.iter().for_each(log);
         self.observer.metrics.happened(&batch.output);
+        self.observer.metrics.ran(&batch.runs);
         self.spans.happened(&batch.output);
         for held in held {
             match held {

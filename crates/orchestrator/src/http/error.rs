@@ -99,6 +99,7 @@ fn treatment(code: Code) -> (Level, Option<u64>) {
         | Code::SecretNotFound
         | Code::CredentialNotFound
         | Code::GroupNotFound
+        | Code::ScheduleNotFound
         | Code::NamespaceNotFound
         | Code::StreamNotFound
         | Code::ResultNotFound

@@ -26,6 +26,7 @@ mod nodes;
 pub(super) mod openapi;
 mod protocol;
 mod results;
+mod schedules;
 mod sealed;
 mod search;
 mod secrets;
@@ -82,6 +83,7 @@ pub(super) fn operations() -> Operations<Arc<Api>> {
         .merge(groups::router())
         .merge(secrets::router())
         .merge(credentials::router())
+        .merge(schedules::router())
         .merge(sessions::router())
         .merge(exchange::router())
         .merge(login::router())

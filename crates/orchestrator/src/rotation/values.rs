@@ -76,7 +76,9 @@ fn key_id(record: &Record) -> Option<String> {
         | RecordKind::Group
         | RecordKind::JoinToken
         | RecordKind::NodeIdentity
-        | RecordKind::Key => None,
+        | RecordKind::Key
+        | RecordKind::Schedule
+        | RecordKind::ScheduleState => None,
     }
 }
 

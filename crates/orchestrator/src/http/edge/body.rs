@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::MAX_BODY_BYTES;
+use api_types::error::FieldError;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use daemon::http::Peer;
@@ -18,7 +19,7 @@ use super::arriving::{BODY_TIMEOUT, BodyMemory, LargeBodies};
 use super::authenticate::{Access, AuditedRequest};
 use crate::http::api::Api;
 use crate::http::error::{BadRequest, Failure};
-use crate::json::{self, Author, Unreadable};
+use crate::json::{self, Author, Texts, Unreadable};
 use crate::shares::Owner;
 
 /// How long a body may not grow. Its sender has gone, or holds what others need.
@@ -139,16 +140,30 @@ impl JsonBody {
         self.read_of(Author::Person)
     }
 
+    /// The same, where an unknown field is a mistake.
+    pub(in crate::http) fn read_known<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let read = json::read(&self.bytes, Author::Person, Texts::Any);
+        let json::Reading { value, mut problems, unknown } = read.map_err(refused)?;
+        let reason = "is not a known field".to_owned();
+        problems
+            .extend(unknown.into_iter().map(|path| FieldError { path, reason: reason.clone() }));
+        if problems.is_empty() { Ok(value) } else { Err(BadRequest::Body(problems).into()) }
+    }
+
     /// Reads what an agent wrote: fully strict.
     pub(in crate::http) fn read_exactly<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         self.read_of(Author::Program)
     }
 
     fn read_of<T: DeserializeOwned>(&self, author: Author) -> Result<T, Failure> {
-        json::read_strictly(&self.bytes, author).map_err(|unreadable| match unreadable {
-            Unreadable::Malformed(reason) => BadRequest::MalformedBody { reason }.into(),
-            Unreadable::Shape(problems) => BadRequest::Body(problems).into(),
-        })
+        json::read_strictly(&self.bytes, author).map_err(refused)
+    }
+}
+
+fn refused(unreadable: Unreadable) -> Failure {
+    match unreadable {
+        Unreadable::Malformed(reason) => BadRequest::MalformedBody { reason }.into(),
+        Unreadable::Shape(problems) => BadRequest::Body(problems).into(),
     }
 }
 

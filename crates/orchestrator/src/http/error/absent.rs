@@ -54,6 +54,7 @@ pub(crate) enum Kind {
     Secret,
     Credential,
     Group,
+    Schedule,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +93,8 @@ impl Absent {
                     | Kind::Node
                     | Kind::Token
                     | Kind::Secret
-                    | Kind::Group => (kind.noun(), "does"),
+                    | Kind::Group
+                    | Kind::Schedule => (kind.noun(), "does"),
                 };
                 format!("{noun} '{name}' {does} not exist in namespace '{namespace}'")
             }
@@ -154,6 +156,7 @@ impl Kind {
             Self::Secret => Code::SecretNotFound,
             Self::Credential => Code::CredentialNotFound,
             Self::Group => Code::GroupNotFound,
+            Self::Schedule => Code::ScheduleNotFound,
         }
     }
 
@@ -166,6 +169,7 @@ impl Kind {
             Self::Secret => "secret",
             Self::Credential => "credential",
             Self::Group => "concurrency group",
+            Self::Schedule => "schedule",
         }
     }
 
@@ -181,6 +185,9 @@ impl Kind {
             Self::Group => return "list groups with GET /api/v1/orchestrator/groups".to_owned(),
             Self::Credential => {
                 return "list credentials with GET /api/v1/orchestrator/credentials".to_owned();
+            }
+            Self::Schedule => {
+                return "list schedules with GET /api/v1/orchestrator/schedules".to_owned();
             }
         };
         match cause {

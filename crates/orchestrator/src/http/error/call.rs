@@ -18,7 +18,7 @@ pub(super) fn code(error: &CallError) -> Code {
             RecordRefusal::Changed(_) | RecordRefusal::TooMany(_) | RecordRefusal::InUse { .. } => {
                 Code::Conflict
             }
-            RecordRefusal::TooLarge(_) => Code::InvalidRequest,
+            RecordRefusal::TooLarge(_) | RecordRefusal::NoRoom { .. } => Code::InvalidRequest,
         },
         CallError::QueueFull | CallError::QueueShare { .. } => Code::TooManyRequests,
         CallError::StoreUnavailable | CallError::OutcomeUnknown => Code::StoreUnavailable,
@@ -68,6 +68,7 @@ pub(super) fn hint(error: &CallError) -> &'static str {
         CallError::Record(RecordRefusal::TooMany(_)) => "remove what is no longer used",
         CallError::Record(RecordRefusal::TooLarge(_)) => "make it smaller",
         CallError::Record(RecordRefusal::InUse { .. }) => GROUP_IN_USE,
+        CallError::Record(RecordRefusal::NoRoom { .. }) => "",
         CallError::OutcomeUnknown => "try again with the same idempotency key",
         CallError::QueueShare { hint, .. } => hint,
         CallError::QueueFull | CallError::StoreUnavailable | CallError::Stopping => "try again",

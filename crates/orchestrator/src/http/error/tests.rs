@@ -85,6 +85,7 @@ fn kinds() -> Vec<Kind> {
         Kind::Secret => [Kind::Secret],
         Kind::Credential => [Kind::Credential],
         Kind::Group => [Kind::Group],
+        Kind::Schedule => [Kind::Schedule],
     });
     rows.into_iter().map(|(_, kind)| kind).collect()
 }
@@ -291,6 +292,7 @@ fn calls() -> Vec<Failure> {
         RecordRefusal::TooMany(_) => [RecordRefusal::TooMany(RecordKind::Secret)],
         RecordRefusal::TooLarge(_) => [RecordRefusal::TooLarge(key())],
         RecordRefusal::InUse { .. } => [RecordRefusal::InUse { key: key(), jobs: 2 }],
+        RecordRefusal::NoRoom { .. } => [RecordRefusal::NoRoom { key: key(), reason: "it is full" }],
     });
     let rows = rows!(CallError {
         CallError::Refused(_) => [CallError::Refused(Refusal::JobExists(job()))],

@@ -29,6 +29,7 @@ const INFO: ApiInfo = ApiInfo {
         ("Groups", "Limits that the jobs of a namespace share."),
         ("Secrets", "Values that jobs name and do not contain."),
         ("Credentials", "What jobs sign in with at registries, buckets, repositories and servers."),
+        ("Schedules", "Jobs that start at the times of a cron expression."),
         ("Agent", "What the addressed node reports about itself."),
         ("Health", "For operators and load balancers."),
         ("Agent protocol", "For compute nodes; no user needs it."),

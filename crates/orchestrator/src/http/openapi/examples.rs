@@ -6,6 +6,7 @@ mod groups;
 mod joining;
 mod keys;
 mod records;
+mod schedules;
 mod secrets;
 mod watching;
 
@@ -46,6 +47,9 @@ pub(in crate::http) use keys::{list_keys, rotate_key};
 use records::{
     EVALUATION, EXECUTION, JOB, MOMENT, NODE, SHARE, compute_node_info, docker, execution, job,
     node, published, run_output, usage, version_record,
+};
+pub(in crate::http) use schedules::{
+    describe_schedule, list_schedule_runs, list_schedules, put_schedule,
 };
 pub(in crate::http) use secrets::{
     describe_secret, list_secrets, put_secret, secrets_answer, secrets_request,

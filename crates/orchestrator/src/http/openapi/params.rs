@@ -93,6 +93,11 @@ parameters! {
             "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
         };
     }
+    SchedulePath: Path {
+        "name", "The name of the schedule.", {
+            "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        };
+    }
     IdempotencyKey: Header {
         "Idempotency-Key",
         "Makes a repetition harmless: within 24 hours the same key with the same body is answered \

@@ -23,6 +23,7 @@ use scheduler::demand::Demand;
 use scheduler::input::{Answer, Input, Refusal};
 use serde::Deserialize;
 
+pub(super) use self::create::idempotency_key;
 use crate::access::masking;
 use crate::driver::CallError;
 use crate::http::api::{Api, Handled, Parameter};

@@ -132,7 +132,7 @@ async fn put(
 
 /// Delete Namespace
 ///
-/// Only while it has no secrets, credentials, groups and jobs, not even finished ones, and no token names it. `default` always
+/// Only while it has no secrets, credentials, groups, schedules and jobs, not even finished ones, and no token names it. `default` always
 /// exists; deleting it removes its description and permissions.
 #[utoipa::path(
     delete,
@@ -162,9 +162,10 @@ async fn delete(
             let reason = format!("the token '{}' names it", token.name);
             return Err(Conflict::NamespaceInUse { namespace: name, reason }.into());
         }
-        let kept = [RecordKind::Secret, RecordKind::Credential, RecordKind::Group]
-            .into_iter()
-            .find(|kind| !sealed::of_namespace(&api, *kind, &name).is_empty());
+        let kept =
+            [RecordKind::Secret, RecordKind::Credential, RecordKind::Group, RecordKind::Schedule]
+                .into_iter()
+                .find(|kind| !sealed::of_namespace(&api, *kind, &name).is_empty());
         if let Some(kind) = kept {
             let reason = format!("it has {}s", kind.word());
             return Err(Conflict::NamespaceInUse { namespace: name, reason }.into());

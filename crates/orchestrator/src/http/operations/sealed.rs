@@ -166,7 +166,7 @@ pub(super) fn list<R: Resource>(
     access: &Access,
     query: ListQuery,
 ) -> Result<Vec<R::Shown>, Failure> {
-    let wanted = access.within(query.namespace)?;
+    let wanted = wanted(access, query)?;
     let mut records = api.view.records().of_kind(R::KIND);
     records.retain(|record| match &wanted {
         Namespaces::All => true,
@@ -255,6 +255,11 @@ pub(super) fn of_namespace(api: &Api, kind: RecordKind, namespace: &str) -> Vec<
     let mut records = api.view.records().of_kind(kind);
     records.retain(|record| place(&record.key).0 == namespace);
     records
+}
+
+/// The namespaces that a list covers.
+pub(super) fn wanted(access: &Access, query: ListQuery) -> Result<Namespaces, Failure> {
+    access.within(query.namespace)
 }
 
 /// The namespace that the request names, if the caller may do there what it asks for.

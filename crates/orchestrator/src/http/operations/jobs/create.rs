@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api_types::job::{CreateJob, DryRun, Job, JobState, JobStateType};
 use api_types::submission::CreateJobRequest;
-use api_types::{Code, JobId, routes};
+use api_types::{Code, routes};
 use axum::body::Bytes;
 use axum::extract::State;
 use control_plane::step::{IdempotencyKey, Submission};
@@ -15,7 +15,6 @@ use scheduler::change::FIRST_VERSION;
 use scheduler::input::{Refusal, Submit};
 use scheduler::plan::JobPlan;
 use scheduler::{Preview, Reasons};
-use uuid::Uuid;
 
 use crate::driver::CallError;
 use crate::http::api::{Api, Handled};
@@ -31,7 +30,7 @@ use crate::json::yaml;
 use crate::shares::Owner;
 use crate::shares::permit_queue::QueuedPermit;
 use crate::spans::{self, Submitted};
-use crate::submission::{self, Accepted, Regexes, Rejected};
+use crate::submission::{self, Accepted, Regexes, Rejected, mint};
 use crate::{admission, clock};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -210,13 +209,7 @@ fn refusal(rejected: Rejected) -> Failure {
     }
 }
 
-fn mint() -> JobId {
-    #[expect(clippy::disallowed_methods, reason = "job ids are minted here and nowhere else")]
-    let uuid = Uuid::new_v4();
-    JobId::from_uuid(uuid)
-}
-
-async fn idempotency_key(
+pub(in crate::http) async fn idempotency_key(
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Option<IdempotencyKey>, Failure> {
