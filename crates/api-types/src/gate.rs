@@ -9,6 +9,8 @@ words! {
     GateType, "a gate", {
         /// As many executions of the job are live as its `MaxRunning` allows.
         MaxRunning = "MaxRunning",
+        /// A job that it depends on has not ended as its condition says.
+        DependsOn = "DependsOn",
     }
 }
 
@@ -17,7 +19,7 @@ words! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ClosedGate {
-    /// `MaxRunning`; later releases may add more.
+    /// `MaxRunning` or `DependsOn`; later releases may add more.
     #[serde(rename = "Type")]
     pub gate_type: String,
     /// Executions that it holds back.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::constraint::{Constraint, OPERATORS};
+use crate::dependency::Dependency;
 use crate::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
 use crate::id::{EvaluationId, JobId};
 use crate::reason::ReasonGroup;
@@ -135,6 +136,9 @@ pub struct JobSpec {
     /// How many indexes may fail before the job does; -1 for any number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub max_failed: i32,
+    /// All of these have to hold before anything of the job starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<Dependency>,
     /// Exactly one.
     pub tasks: Vec<Task>,
 }

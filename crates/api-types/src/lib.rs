@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod constraint;
 pub mod credential;
 pub mod curve;
+pub mod dependency;
 pub mod demand;
 pub mod engine;
 pub mod error;

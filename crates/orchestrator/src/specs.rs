@@ -103,6 +103,7 @@ mod tests {
             labels: Default::default(),
             retry_policy: RetryPolicy::default_for(JobType::Batch),
             max_failed: 0,
+            depends_on: Vec::new(),
             tasks: Vec::new(),
         })
     }

@@ -11,7 +11,7 @@ use api_types::node::{GivenLabels, Membership, NodeAction};
 use api_types::protocol::{Acknowledgement, Heartbeat, Report, SessionRequest};
 use api_types::{Code, EvaluationId, ExecutionId, JobId, NodeId};
 
-use crate::change::AssignmentChange;
+use crate::change::{AssignmentChange, NamedJob};
 use crate::silence::HeartbeatArrival;
 
 /// One input. IDs that the caller must know are part of it.
@@ -79,6 +79,8 @@ pub struct Submit {
     pub spec: Arc<JobSpec>,
     /// `spec` as JSON, in the form that is stored and sent.
     pub spec_json: Arc<str>,
+    /// What is stored of the jobs that it depends on.
+    pub named: Vec<NamedJob>,
 }
 
 /// The answer to an input, returned once its changes are on disk.
@@ -120,6 +122,9 @@ pub enum Refusal {
     JobFinished { job: JobId, state: JobStateType },
     #[error("a job with the ID {0} exists already")]
     JobExists(JobId),
+    /// One that a job depends on was removed, or never existed.
+    #[error("job '{name}' ({job}), on which the job depends, is no longer there")]
+    DependencyMissing { job: JobId, name: String },
     #[error("no node has the ID {}", .0.short())]
     NoSuchNode(NodeId),
     #[error("session {came} of node {} was replaced by session {current}", .node.short())]
@@ -153,6 +158,7 @@ impl Refusal {
             Self::JobNotLive(_) => Code::JobNotFound,
             Self::JobFinished { .. } => Code::JobFinished,
             Self::JobExists(_) => Code::JobExists,
+            Self::DependencyMissing { .. } => Code::InvalidJob,
             Self::NoSuchNode(_) => Code::NodeNotFound,
             Self::StaleSession { .. } | Self::LeaseExpired(_) => Code::StaleSession,
             Self::NodeRejected(_) => Code::Forbidden,

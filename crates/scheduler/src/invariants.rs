@@ -3,6 +3,8 @@
 //! Tests and the simulator check them after every step; a violation is a bug in the scheduler,
 //! never the effect of bad input.
 
+mod conditions;
+
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,6 +31,7 @@ pub fn check(scheduler: &Scheduler) {
     check_nodes(scheduler);
     check_jobs(scheduler);
     check_gates(scheduler);
+    conditions::check(scheduler);
     check_classes(scheduler);
     check_queue(scheduler);
     check_reservations(&scheduler.state, &scheduler.settle.starving);

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
+use api_types::dependency::{Condition, Dependency};
 use api_types::engine::{EngineType, PublisherType};
 use api_types::job::{JobSpec, JobType, RetryPolicy, Task, Timeouts};
 use api_types::selector::{Requirement, Test};
@@ -51,6 +52,8 @@ pub struct JobPlan {
     pub(crate) max_running: u32,
     /// How many slots may fail before the job does; -1 for any number.
     pub(crate) max_failed: i32,
+    /// What has to become of other jobs before anything of the job starts.
+    pub(crate) depends_on: Vec<Dependency>,
     pub(crate) demand: Demand,
 }
 
@@ -112,6 +115,8 @@ struct Stored<'a> {
     max_running: u32,
     #[serde(rename = "F", default, skip_serializing_if = "is_default")]
     max_failed: i32,
+    #[serde(rename = "W", default, skip_serializing_if = "Vec::is_empty")]
+    depends_on: Vec<StoredDependency>,
     #[serde(rename = "E")]
     engine: EngineType,
     #[serde(rename = "U", default, skip_serializing_if = "Option::is_none")]
@@ -129,6 +134,10 @@ struct Stored<'a> {
     #[serde(rename = "G", default, skip_serializing_if = "is_default")]
     gpus: u64,
 }
+
+/// A job, the condition on it, and its name.
+#[derive(Serialize, Deserialize)]
+struct StoredDependency(JobId, Condition, String);
 
 /// The key of a label, the word of a test, and the values of the test.
 #[derive(Serialize, Deserialize)]
@@ -149,6 +158,7 @@ impl JobPlan {
             names_secrets: spec.tasks.iter().any(names_some),
             max_running: spec.max_running,
             max_failed: spec.max_failed,
+            depends_on: spec.depends_on.clone(),
             demand: Demand::from_spec(spec)?,
         })
     }
@@ -162,13 +172,13 @@ impl JobPlan {
     /// The stored form.
     pub fn to_text(&self) -> String {
         let Self { job_type, priority, namespace, retry, timeouts, .. } = self;
-        let Self { names_secrets, max_running, max_failed, demand, .. } = self;
+        let Self { names_secrets, max_running, max_failed, depends_on, demand, .. } = self;
         let Demand { fit, need } = demand;
         let Fit { engine, publisher, sources, constraints } = fit;
         let Need { cpu_millis, memory_bytes, disk_bytes, gpus } = *need;
         let RetryPolicy { attempts, delay, max_delay } = *retry;
         let Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after } = *timeouts;
-        let is_plain = *max_running == 0 && *max_failed == 0;
+        let is_plain = *max_running == 0 && *max_failed == 0 && depends_on.is_empty();
         let stored = Stored {
             format: if is_plain { PLAIN_FORMAT } else { FORMAT },
             job_type: unless(*job_type, &Usual::JOB_TYPE),
@@ -179,6 +189,7 @@ impl JobPlan {
             names_secrets: *names_secrets,
             max_running: *max_running,
             max_failed: *max_failed,
+            depends_on: depends_on.iter().map(StoredDependency::new).collect(),
             engine: *engine,
             publisher: unless(*publisher, &Usual::PUBLISHER),
             sources: sources.clone(),
@@ -221,6 +232,7 @@ impl JobPlan {
             names_secrets: stored.names_secrets,
             max_running: stored.max_running,
             max_failed: stored.max_failed,
+            depends_on: stored.depends_on.into_iter().map(StoredDependency::read).collect(),
             demand: Demand { fit, need },
         })
     }
@@ -282,6 +294,20 @@ impl Plan {
             JobType::Batch | JobType::Service => false,
             JobType::Ops | JobType::Daemon => true,
         }
+    }
+}
+
+// === impl StoredDependency ===
+
+impl StoredDependency {
+    fn new(dependency: &Dependency) -> Self {
+        let Dependency { job_id, job, condition } = dependency;
+        Self(*job_id, *condition, job.clone())
+    }
+
+    fn read(self) -> Dependency {
+        let Self(job_id, condition, job) = self;
+        Dependency { job_id, job, condition }
     }
 }
 

@@ -216,12 +216,14 @@ pub enum Sabotage {
     ForgetMaxRunning,
     /// The store does not keep what became of the slots of an array.
     ForgetOutcomes,
+    /// A restart does not learn that jobs on which others depend have ended.
+    ForgetEnds,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -251,5 +253,6 @@ impl Sabotage {
         Self::KeepIdleness,
         Self::ForgetMaxRunning,
         Self::ForgetOutcomes,
+        Self::ForgetEnds,
     ];
 }

@@ -183,6 +183,7 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy { attempts, delay: 1, max_delay: 4 },
         max_failed: if finite { allowed } else { 0 },
+        depends_on: Vec::new(),
         tasks: vec![Task {
             resources: TaskResources { cpu: cpu.to_owned(), ..TaskResources::default() },
             timeouts,

@@ -171,6 +171,11 @@ fn a_limit_that_a_restart_forgets_is_detected() {
 }
 
 #[test]
+fn a_condition_that_a_restart_does_not_evaluate_again_is_found() {
+    assert!(is_detected(Sabotage::ForgetEnds));
+}
+
+#[test]
 fn a_daemon_that_takes_a_node_for_the_one_that_was_forgotten_is_detected() {
     assert!(is_detected(Sabotage::ForgetJoining));
 }

@@ -27,6 +27,7 @@ pub(crate) fn specification(spec: JobSpec) -> JobSpec {
         labels: spec.labels,
         retry_policy: spec.retry_policy,
         max_failed: spec.max_failed,
+        depends_on: spec.depends_on,
         tasks: spec.tasks.into_iter().map(task).collect(),
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::JobId;
+use api_types::dependency::Dependency;
 use api_types::engine::EngineType;
 use api_types::error::FieldError;
 use api_types::job::{
@@ -16,6 +17,7 @@ use api_types::submission::{
 
 use serde_json::Value;
 
+use super::dependencies::{self, Members};
 use super::findings::Findings;
 use super::text::MapKind;
 use super::{
@@ -60,6 +62,7 @@ pub(super) struct Checked {
     labels: BTreeMap<String, String>,
     retry_policy: Option<RetryPolicy>,
     max_failed: i32,
+    depends_on: Vec<Dependency>,
     task: Option<Task>,
 }
 
@@ -67,6 +70,7 @@ pub(super) fn check(
     job: JobSubmission,
     minted: JobId,
     requester: &Requester,
+    graph: Option<&dyn Members>,
     findings: &mut Findings,
 ) -> Checked {
     warn_of_service_fields(&job, findings);
@@ -98,6 +102,7 @@ pub(super) fn check(
         retry_policy: job_type
             .map(|job_type| retry_policy(job.retry_policy.unwrap_or_default(), job_type, findings)),
         max_failed: max_failed(job.max_failed, job_type, findings),
+        depends_on: dependencies::check(job.depends_on.unwrap_or_default(), graph, findings),
         task: only_task(job.tasks.unwrap_or_default(), findings),
     };
     if let (Some(job_type), Some(task)) = (job_type, &checked.task) {
@@ -351,6 +356,7 @@ impl Checked {
             labels: self.labels,
             retry_policy,
             max_failed: self.max_failed,
+            depends_on: self.depends_on,
             tasks: vec![task],
         };
         let spec_json = stored_form(&spec);

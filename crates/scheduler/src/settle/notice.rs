@@ -43,6 +43,7 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     let busy = !job.executions().is_empty() || job.is_delayed();
     let next = match (busy, waits, job.row().start_time.is_some()) {
         (false, true, _) => JobStateType::Queued,
+        _ if job.waits_for_others() => JobStateType::Queued,
         (true, _, true) | (false, false, true) => JobStateType::Running,
         (true, _, false) | (false, false, false) => JobStateType::Pending,
     };
@@ -57,7 +58,7 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     if !is_event && notice == job.extras.shown {
         return;
     }
-    let held = gate.map(|gate| gate::message(job, gate));
+    let held = gate.map(|gate| gate::message(state, job, gate));
     state.note_waiting(turn, id, waits);
     gate::set(state, id, gate, turn.wall);
     let message = match (&notice.retry, &notice.silence) {
@@ -102,6 +103,9 @@ fn explain_and_share(state: &mut State, id: JobId) -> Text {
 
 /// Whether slots wait for which no node has room.
 fn is_blocked(state: &State, job: &LiveJob) -> bool {
+    if job.waits_for_others() {
+        return false;
+    }
     let daemon_without_node = job.plan.job_type == JobType::Daemon && job.row().slots.is_empty();
     let has_waited = job.row().waiting_since.is_some();
     let anywhere = job.classes().into_iter().any(|id| {

@@ -10,7 +10,7 @@ use crate::change::{EventRow, EventSubject, Fact, PendingSlotRow};
 use crate::plan::{JobPlan, Plan};
 use crate::rank::ClassId;
 use crate::state::job::{LiveJob, Slot};
-use crate::state::{State, executions, gate, node};
+use crate::state::{State, dependants, executions, gate, node};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -298,6 +298,8 @@ impl State {
     ) {
         self.forget_missing(id);
         gate::set(self, id, None, turn.wall);
+        dependants::leave(self, id);
+        dependants::has_ended(self, id, to, turn.now);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (pending, secondary) = job.extras.take_slots();
         for slot in pending.iter() {
@@ -328,6 +330,9 @@ impl State {
         job.row.live = false;
         job.row.ended_at = Some(turn.now);
         self.namespaces.leave(&job.plan.namespace);
+        if job.extras.conditions.as_ref().is_some_and(|conditions| !conditions.list.is_empty()) {
+            turn.out.changes.released.push(id);
+        }
         turn.out.changes.jobs.insert(id, job.row);
     }
 

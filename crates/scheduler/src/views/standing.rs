@@ -88,7 +88,7 @@ pub(crate) fn standing(state: &State, id: JobId) -> Option<Standing> {
         gate_type: gate.gate_type,
         slots: job.waiting_slots(),
         since: gate.since,
-        message: gate::message(job, gate.gate_type),
+        message: gate::message(state, job, gate.gate_type),
     });
     Some(Standing { waits, gates: gates.into_iter().collect(), nodes, reasons: reasons.finish() })
 }

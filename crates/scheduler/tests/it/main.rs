@@ -7,6 +7,7 @@ mod blameless;
 mod bounded;
 mod damage;
 mod definite;
+mod dependencies;
 mod demand;
 mod health;
 mod idle;

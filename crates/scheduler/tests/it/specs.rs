@@ -51,6 +51,7 @@ pub(crate) fn job(job_type: JobType) -> JobSpec {
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy::default_for(job_type),
         max_failed: 0,
+        depends_on: Vec::new(),
         tasks: vec![Task {
             resources: TaskResources { cpu: "1".to_owned(), ..TaskResources::default() },
             ..Task::new("main", EngineType::Docker)

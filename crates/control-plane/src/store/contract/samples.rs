@@ -98,6 +98,7 @@ impl Sample {
             create_time,
             created_at: Moment(5),
             spec_json: format!(r#"{{"Name":"{id}"}}"#).into(),
+            depends_on: Vec::new(),
             plan: plan(&id.to_string()).to_text().into(),
         };
         let row = JobRow {
@@ -231,6 +232,7 @@ pub(super) fn plan(namespace: &str) -> JobPlan {
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
         max_failed: 0,
+        depends_on: Vec::new(),
         tasks: vec![Task::new("main", EngineType::Docker)],
     })
     .unwrap()

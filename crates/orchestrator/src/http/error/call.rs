@@ -43,6 +43,7 @@ pub(super) fn hint(error: &CallError) -> &'static str {
                 "join again with PUT /api/v1/orchestrator/nodes/:nodeID/session"
             }
             Refusal::JobExists(_) => "choose another ID",
+            Refusal::DependencyMissing { .. } => "name jobs that are still listed",
             Refusal::SecondAgent { .. } => {
                 "stop one of the two; to make this one a separate node, remove ledger.sqlite* and \
                  identity.json from its data directory, and start it again"

@@ -1,6 +1,7 @@
 //! Jobs: list and stop; [`create`] submits them, [`describe`] reads one.
 
 mod create;
+pub(super) mod dependencies;
 mod describe;
 mod explain;
 mod summary;
@@ -260,7 +261,7 @@ fn already_over(job: JobId, state: JobStateType) -> Handled {
 fn record(stored: StoredJob, view: &View, access: &Access) -> Job {
     let spec = specification_of(&stored);
     let waits = match stored.state {
-        JobStateType::Queued if matches!(spec.job_type, JobType::Batch | JobType::Service) => {
+        JobStateType::Queued if stored.waits && matches!(spec.job_type, JobType::Batch | JobType::Service) => {
             Demand::from_spec(&spec)
                 .ok()
                 .and_then(|demand| view.explanation(&spec.namespace, demand))
@@ -301,6 +302,7 @@ pub(super) fn specification_of(stored: &StoredJob) -> JobSpec {
             labels: BTreeMap::new(),
             retry_policy: RetryPolicy::default_for(stored.job_type),
             max_failed: 0,
+            depends_on: Vec::new(),
             tasks: Vec::new(),
         }
     })

@@ -37,6 +37,7 @@ fn spec(namespace: &str) -> JobSpec {
         labels: Default::default(),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
         max_failed: 0,
+        depends_on: Vec::new(),
         tasks: vec![Task::new("main", EngineType::Docker)],
     }
 }

@@ -60,6 +60,7 @@ pub(super) fn job() -> Job {
         labels: BTreeMap::from([("team".to_owned(), "docs".to_owned())]),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
         max_failed: 0,
+        depends_on: Vec::new(),
         tasks: vec![task],
     };
     let state = JobState::new(JobStateType::Completed, "all 1 executions completed");
