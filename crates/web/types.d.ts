@@ -49,6 +49,7 @@ export interface Job {
   CreateTime: number;
   ModifyTime: number;
   Constraints?: Json[];
+  DependsOn?: { JobID: string; Job?: string; Condition: string }[];
   Tasks?: Json[];
   Executions?: Counts;
   StartTime?: number;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::constraint::{Constraint, OPERATORS};
+use crate::dependency::Dependency;
 use crate::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
 use crate::id::{EvaluationId, JobId};
 use crate::reason::ReasonGroup;
@@ -153,6 +154,9 @@ pub struct JobSpec {
     /// What a new job does to those before it in its group.
     #[serde(default, skip_serializing_if = "OnConflict::is_usual")]
     pub on_conflict: OnConflict,
+    /// All of these have to hold before anything of the job starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<Dependency>,
     /// Exactly one.
     pub tasks: Vec<Task>,
 }

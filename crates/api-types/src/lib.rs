@@ -10,6 +10,7 @@ pub mod constraint;
 pub mod credential;
 pub mod curve;
 pub mod demand;
+pub mod dependency;
 pub mod engine;
 pub mod error;
 pub mod execution;

@@ -72,6 +72,8 @@ submission!(
         /// What the job does to those before it in its group, which needs Limit 1 to replace them;
         /// `Queue` when absent.
         "OnConflict" on_conflict: String { value_type = crate::job::OnConflict },
+        /// What has to become of other jobs before anything of the job starts; all must hold.
+        "DependsOn" depends_on: Vec<DependencySubmission> { max_items = 20 },
         /// Exactly one.
         "Tasks" tasks: Vec<TaskSubmission>
             { required = true, value_type = Vec<TaskSubmission>, min_items = 1, max_items = 1 },
@@ -85,6 +87,17 @@ submission!(
         "CreateTime" create_time: Value,
         /// Ignored with a warning.
         "ModifyTime" modify_time: Value,
+    }
+);
+
+submission!(
+    /// A job that the job waits for: a batch or ops job of the same namespace.
+    DependencySubmission {
+        "JobID" job_id: String { value_type = crate::id::JobId },
+        /// In a graph: the name of another job of the graph, in place of `JobID`.
+        "Job" job: String,
+        /// `Completed` when absent.
+        "Condition" condition: String { value_type = crate::dependency::Condition },
     }
 );
 

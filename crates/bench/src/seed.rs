@@ -141,7 +141,12 @@ impl Seed {
             JobId::from_uuid(Uuid::from_u128(self.last_id.wrapping_mul(0xD1B5_4A32_D192_ED03)));
         let spec = spec(number, count);
         let spec_json = serde_json::to_string(&spec)?.into();
-        self.handle(Input::Submit(Box::new(Submit { id, spec: spec.into(), spec_json })))?;
+        self.handle(Input::Submit(Box::new(Submit {
+            id,
+            spec: spec.into(),
+            spec_json,
+            named: Vec::new(),
+        })))?;
         Ok(id)
     }
 
@@ -187,6 +192,7 @@ pub(super) fn spec(number: u64, count: u32) -> JobSpec {
         max_failed: 0,
         concurrency_groups: Vec::new(),
         on_conflict: api_types::job::OnConflict::Queue,
+        depends_on: Vec::new(),
         tasks: vec![Task::new("main", EngineType::Noop)],
     }
 }

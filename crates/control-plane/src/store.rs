@@ -17,7 +17,7 @@ use api_types::job::{JobStateType, JobType};
 use api_types::log::OutputTail;
 use api_types::usage::Usage;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
-use scheduler::change::{EventRow, ExecutionRow, Live, LiveJobRow};
+use scheduler::change::{EventRow, ExecutionRow, Live, LiveJobRow, NamedJob};
 use scheduler::time::Moment;
 
 use crate::audit::Chains;
@@ -78,6 +78,9 @@ pub trait Store: Send {
 
     /// Makes all of it durable, or nothing; see [`Progress::admit`] for repeats.
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError>;
+
+    /// Those of these jobs that are stored.
+    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError>;
 
     /// The answers recorded under these keys since `oldest`, and which of these jobs exist.
     fn lookup(
@@ -226,6 +229,8 @@ pub struct StoredJob {
     pub spec_json: Arc<str>,
     pub state: JobStateType,
     pub message: String,
+    /// Slots wait for room, rather than at a gate.
+    pub waits: bool,
     pub version: u64,
     pub revision: u64,
     pub create_time: Timestamp,

@@ -1,5 +1,6 @@
 //! Bodies of submissions: from files, from the arguments of `run`, and the example of `init`.
 
+mod after;
 mod example;
 mod file;
 mod pack;
@@ -7,6 +8,7 @@ mod publisher;
 mod shorthand;
 mod source;
 
+pub(crate) use after::after;
 pub(crate) use example::example;
 pub(crate) use file::read;
 pub(crate) use shorthand::shorthand;

@@ -78,7 +78,7 @@ fn check_due(api: &Api, time: DueTime) -> Option<DueRun> {
 pub(crate) fn submission_of(api: &Api, accepted: Accepted) -> Submission {
     let Accepted { id, spec, spec_json, warnings, .. } = accepted;
     api.view.specs().insert(id, FIRST_VERSION, Arc::clone(&spec), spec_json.len());
-    let submit = Submit { id, spec, spec_json };
+    let submit = Submit { id, spec, spec_json, named: Vec::new() };
     Submission { submit, id_given: false, warnings, key: None }
 }
 
@@ -111,6 +111,10 @@ pub(crate) fn check(api: &Api, scheduled: &ScheduledJob<'_>) -> Result<Accepted,
     if !spec.job_type.is_finite() {
         let reason = format!("must be batch or ops: a {} job does not end", spec.job_type);
         return Err(refused("Type", reason));
+    }
+    if !spec.depends_on.is_empty() {
+        let reason = "must be absent: the jobs of the next runs do not exist yet".to_owned();
+        return Err(refused("DependsOn", reason));
     }
     let admission = admission::admit(&api.view, spec, accepted.priority_given);
     let accepted = accepted.admitted(admission.map_err(Rejected::Invalid)?);

@@ -105,6 +105,7 @@ mod tests {
             max_failed: 0,
             concurrency_groups: Vec::new(),
             on_conflict: api_types::job::OnConflict::Queue,
+            depends_on: Vec::new(),
             tasks: Vec::new(),
         })
     }

@@ -3,6 +3,7 @@
 //! `docs/api.md`, "Create Job", has the rules. Nothing here knows HTTP or the scheduler.
 
 mod arguments;
+mod dependencies;
 mod findings;
 mod groups;
 mod job;
@@ -18,6 +19,7 @@ mod text;
 
 use std::sync::Arc;
 
+use api_types::dependency::Dependency;
 use api_types::error::FieldError;
 use api_types::job::JobSpec;
 use api_types::submission::CreateJobRequest;
@@ -106,7 +108,7 @@ pub(crate) fn accept(
         findings.warn(format!("{} is not a known field and was ignored", inside_job(path)));
     }
     let checked = match reading.value.job {
-        Some(job) => Some(job::check(job, minted, requester, &mut findings)),
+        Some(job) => Some(job::check(job, minted, requester, None, &mut findings)),
         None => {
             findings.refuse("Job", "is required: the body is {\"Job\": {…}}");
             None
@@ -156,6 +158,14 @@ fn bounded(mut warnings: Vec<String>) -> Vec<String> {
 // === impl Accepted ===
 
 impl Accepted {
+    /// With the names of the jobs that it depends on.
+    pub(crate) fn depending_on(mut self, dependencies: Vec<Dependency>) -> Self {
+        let spec = Arc::make_mut(&mut self.spec);
+        spec.depends_on = dependencies;
+        self.spec_json = job::stored_form(spec);
+        self
+    }
+
     /// As its namespace allows it. A long specification takes long to write again.
     pub(crate) fn admitted(mut self, admission: Admission) -> Self {
         let Admission { mut constraints, priority, warnings } = admission;

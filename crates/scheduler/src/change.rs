@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use api_types::curve::UsageCurve;
+use api_types::dependency::Dependency;
 use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobStateType, JobType};
@@ -29,7 +30,7 @@ use crate::slots::Slots;
 use crate::text::Text;
 use crate::time::Moment;
 
-pub use self::live::{JobOutcomes, Live, LiveJobRow, LoadedPlan, SlotNode};
+pub use self::live::{JobOutcomes, Live, LiveJobRow, LoadedPlan, NamedJob, SlotNode};
 pub use crate::tries::Tries;
 
 /// The version of a job's first specification.
@@ -51,6 +52,8 @@ pub struct Changes {
     pub outcomes: BTreeMap<(JobId, u32), Chunk>,
     /// Why the first slot failed of a job that goes on, once per job.
     pub first_failures: Vec<(JobId, Text)>,
+    /// Jobs with conditions that are no longer live: retention need not keep those that they name.
+    pub released: Vec<JobId>,
     pub nodes: BTreeMap<NodeId, Option<NodeRow>>,
     /// In order of `seq`, without a gap.
     pub events: Vec<EventRow>,
@@ -70,6 +73,8 @@ pub struct NewJobRow {
     pub created_at: Moment,
     /// The `JobSpec` as JSON, of the version that the row has at the same time.
     pub spec_json: Arc<str>,
+    /// The jobs that its conditions name.
+    pub depends_on: Vec<Dependency>,
     /// What a start needs of it; see [`JobPlan::to_text`](crate::plan::JobPlan::to_text).
     pub plan: Arc<str>,
 }
@@ -356,6 +361,7 @@ impl Changes {
             pending_slots,
             outcomes,
             first_failures,
+            released,
             nodes,
             events,
         } = self;
@@ -367,6 +373,7 @@ impl Changes {
             && pending_slots.is_empty()
             && outcomes.is_empty()
             && first_failures.is_empty()
+            && released.is_empty()
             && nodes.is_empty()
             && events.is_empty()
     }

@@ -11,7 +11,7 @@ use api_types::node::{GivenLabels, Membership, NodeAction};
 use api_types::protocol::{Acknowledgement, Heartbeat, Report, SessionRequest};
 use api_types::{Code, EvaluationId, ExecutionId, JobId, NodeId};
 
-use crate::change::AssignmentChange;
+use crate::change::{AssignmentChange, NamedJob};
 use crate::silence::HeartbeatArrival;
 
 /// One input. IDs that the caller must know are part of it.
@@ -85,6 +85,8 @@ pub struct Submit {
     pub spec: Arc<JobSpec>,
     /// `spec` as JSON, in the form that is stored and sent.
     pub spec_json: Arc<str>,
+    /// What is stored of the jobs that it depends on.
+    pub named: Vec<NamedJob>,
 }
 
 /// The answer to an input, returned once its changes are on disk.
@@ -135,6 +137,9 @@ pub enum Refusal {
     GroupShared { name: String, limit: u32 },
     #[error("the concurrency group '{name}' is in use; live jobs that name it: {jobs}")]
     GroupInUse { name: String, jobs: usize },
+    /// One that a job depends on was removed, or never existed.
+    #[error("job '{name}' ({job}), on which the job depends, is no longer there")]
+    DependencyMissing { job: JobId, name: String },
     #[error("no node has the ID {}", .0.short())]
     NoSuchNode(NodeId),
     #[error("session {came} of node {} was replaced by session {current}", .node.short())]
@@ -170,6 +175,7 @@ impl Refusal {
             Self::JobExists(_) => Code::JobExists,
             Self::NoSuchGroup(_) | Self::GroupShared { .. } => Code::InvalidJob,
             Self::GroupInUse { .. } => Code::Conflict,
+            Self::DependencyMissing { .. } => Code::InvalidJob,
             Self::NoSuchNode(_) => Code::NodeNotFound,
             Self::StaleSession { .. } | Self::LeaseExpired(_) => Code::StaleSession,
             Self::NodeRejected(_) => Code::Forbidden,

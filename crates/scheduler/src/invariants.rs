@@ -3,6 +3,7 @@
 //! Tests and the simulator check them after every step; a violation is a bug in the scheduler,
 //! never the effect of bad input.
 
+mod conditions;
 mod groups;
 
 use alloc::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub fn check(scheduler: &Scheduler) {
     check_jobs(scheduler);
     check_gates(scheduler);
     groups::check(scheduler);
+    conditions::check(scheduler);
     check_classes(scheduler);
     check_queue(scheduler);
     check_reservations(&scheduler.state, &scheduler.settle.starving);

@@ -21,6 +21,7 @@ mod agents;
 mod budget;
 pub mod change;
 pub mod demand;
+mod dependency;
 mod end;
 pub mod exclusion;
 mod fetch;

@@ -44,6 +44,10 @@ pub(crate) struct Marks {
     pub(crate) jobs: Marked<JobId>,
     /// Nodes whose pinned slots changed, so that another one may be the first.
     pub(crate) pinned: Marked<NodeId>,
+    /// Jobs that ended and that others wait for.
+    pub(crate) named: Marked<JobId>,
+    /// Jobs that are recorded, and begin with one of the next ticks.
+    pub(crate) begins: Marked<JobId>,
     /// Jobs that ended and may have no execution left.
     pub(crate) ended: Marked<JobId>,
 }
@@ -57,7 +61,7 @@ pub(crate) struct Marked<T>(VecDeque<T>);
 impl Marks {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { stops, drains, comparisons, covers, reservations, .. } = self;
-        let Self { nodes, ready, offers, jobs, pinned, ended, .. } = self;
+        let Self { nodes, ready, offers, jobs, pinned, ended, named, begins, .. } = self;
         let Self { replacements, groups, opened, .. } = self;
         stops.is_empty()
             && drains.is_empty()
@@ -73,6 +77,8 @@ impl Marks {
             && replacements.is_empty()
             && groups.is_empty()
             && opened.is_empty()
+            && named.is_empty()
+            && begins.is_empty()
     }
 }
 

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
+use api_types::dependency::{Condition, Dependency};
 use api_types::engine::{EngineType, PublisherType};
 use api_types::job::{JobSpec, JobType, OnConflict, RetryPolicy, Task, Timeouts};
 use api_types::selector::{Requirement, Test};
@@ -55,6 +56,8 @@ pub struct JobPlan {
     pub(crate) groups: Vec<String>,
     /// Whether it stops the jobs that came before it in its group.
     pub(crate) replaces: bool,
+    /// What has to become of other jobs before anything of the job starts.
+    pub(crate) depends_on: Vec<Dependency>,
     pub(crate) demand: Demand,
 }
 
@@ -120,6 +123,8 @@ struct Stored<'a> {
     groups: Vec<Cow<'a, str>>,
     #[serde(rename = "W", default, skip_serializing_if = "is_default")]
     replaces: bool,
+    #[serde(rename = "A", default, skip_serializing_if = "Vec::is_empty")]
+    depends_on: Vec<StoredDependency>,
     #[serde(rename = "E")]
     engine: EngineType,
     #[serde(rename = "U", default, skip_serializing_if = "Option::is_none")]
@@ -137,6 +142,10 @@ struct Stored<'a> {
     #[serde(rename = "G", default, skip_serializing_if = "is_default")]
     gpus: u64,
 }
+
+/// A job, the condition on it, and its name.
+#[derive(Serialize, Deserialize)]
+struct StoredDependency(JobId, Condition, String);
 
 /// The key of a label, the word of a test, and the values of the test.
 #[derive(Serialize, Deserialize)]
@@ -159,6 +168,7 @@ impl JobPlan {
             max_failed: spec.max_failed,
             groups: spec.concurrency_groups.clone(),
             replaces: spec.on_conflict == OnConflict::Replace,
+            depends_on: spec.depends_on.clone(),
             demand: Demand::from_spec(spec)?,
         })
     }
@@ -172,13 +182,15 @@ impl JobPlan {
     /// The stored form.
     pub fn to_text(&self) -> String {
         let Self { job_type, priority, namespace, retry, timeouts, .. } = self;
-        let Self { names_secrets, max_running, max_failed, groups, replaces, demand, .. } = self;
+        let Self { names_secrets, max_running, max_failed, groups, replaces, .. } = self;
+        let Self { depends_on, demand, .. } = self;
         let Demand { fit, need } = demand;
         let Fit { engine, publisher, sources, constraints } = fit;
         let Need { cpu_millis, memory_bytes, disk_bytes, gpus } = *need;
         let RetryPolicy { attempts, delay, max_delay } = *retry;
         let Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after } = *timeouts;
-        let is_plain = *max_running == 0 && *max_failed == 0 && groups.is_empty();
+        let is_ungated = groups.is_empty() && depends_on.is_empty();
+        let is_plain = *max_running == 0 && *max_failed == 0 && is_ungated;
         let stored = Stored {
             format: if is_plain { PLAIN_FORMAT } else { FORMAT },
             job_type: unless(*job_type, &Usual::JOB_TYPE),
@@ -191,6 +203,7 @@ impl JobPlan {
             max_failed: *max_failed,
             groups: groups.iter().map(|name| Cow::Borrowed(name.as_str())).collect(),
             replaces: *replaces,
+            depends_on: depends_on.iter().map(StoredDependency::new).collect(),
             engine: *engine,
             publisher: unless(*publisher, &Usual::PUBLISHER),
             sources: sources.clone(),
@@ -235,6 +248,7 @@ impl JobPlan {
             max_failed: stored.max_failed,
             groups: stored.groups.into_iter().map(Cow::into_owned).collect(),
             replaces: stored.replaces,
+            depends_on: stored.depends_on.into_iter().map(StoredDependency::read).collect(),
             demand: Demand { fit, need },
         })
     }
@@ -296,6 +310,20 @@ impl Plan {
             JobType::Batch | JobType::Service => false,
             JobType::Ops | JobType::Daemon => true,
         }
+    }
+}
+
+// === impl StoredDependency ===
+
+impl StoredDependency {
+    fn new(dependency: &Dependency) -> Self {
+        let Dependency { job_id, job, condition } = dependency;
+        Self(*job_id, *condition, job.clone())
+    }
+
+    fn read(self) -> Dependency {
+        let Self(job_id, condition, job) = self;
+        Dependency { job_id, job, condition }
     }
 }
 

@@ -14,6 +14,7 @@ use api_types::node::{Connection, Eligibility, Membership};
 
 use crate::change::{Live, LiveJobRow, LoadedPlan, NodeRow, SlotNode};
 use crate::demand::{Demand, Fit, Need};
+use crate::dependency::Conditions;
 use crate::health::{Health, PROBE_TIMEOUT};
 use crate::mint::Mint;
 use crate::plan::{JobPlan, Plan};
@@ -24,7 +25,7 @@ use crate::settings::Settings;
 use crate::state::executions::Orphan;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
-use crate::state::{State, executions, gate, history, outcomes};
+use crate::state::{State, dependants, executions, gate, history, outcomes};
 use crate::streak::Streak;
 use crate::text::{Text, with_reason};
 use crate::time::Moment;
@@ -91,6 +92,7 @@ impl Restore {
                 settle.backlog.stops.insert(job, None);
             }
         }
+        dependants::restore(state, live.named, now);
         for mut slot in live.pending_slots {
             let Some(job) = state.jobs.get(&slot.job) else { continue };
             if job.plan.names_secrets && slot.pinned.is_some() && !slot.avoids_its_node(now) {
@@ -174,6 +176,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
         state.queue.groups.add_job(namespace, groups, id, *replaces)
     });
     let (groups, number) = named.unwrap_or_default();
+    let depends_on = plan.as_ref().map_or_else(|_| Vec::new(), |plan| plan.depends_on.clone());
     let (plan, class) = match plan {
         Ok(plan) if !row.state.is_terminal() => {
             let groups = Arc::clone(&groups);
@@ -192,7 +195,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
             (Plan::new(&plan, "".into(), id, create_time, created_at), None)
         }
     };
-    if class.is_some() && plan.job_type == JobType::Daemon {
+    if class.is_some() && plan.job_type == JobType::Daemon && depends_on.is_empty() {
         state.daemons.insert(id);
     }
     if let (Some(since), Some(bound)) = (row.waiting_since, plan.queue_timeout()) {
@@ -202,6 +205,9 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     let mut job = LiveJob::new(row, plan, class);
     job.limit_to(max_running, max_failed);
     job.name_groups(groups, number);
+    if !depends_on.is_empty() {
+        dependants::restore_job(state, &mut job, Conditions::new(depends_on.into()));
+    }
     state.jobs.put(Box::new(job));
     damaged
 }
@@ -259,8 +265,8 @@ fn restore_order(state: &mut State, now: Moment) {
 /// Sets the timers of a job that was loaded from the store.
 pub(crate) fn set_job_timers(state: &mut State, id: JobId) {
     let job = &state.jobs[&id];
-    if let Some(bound) = job.plan.total_timeout() {
-        state.timers.set(job.plan.rank.created + bound, Timer::TotalTimeout(id));
+    if let (Some(began), Some(bound)) = (job.began(), job.plan.total_timeout()) {
+        state.timers.set(began + bound, Timer::TotalTimeout(id));
     }
     for slot in job.extras.pending().iter() {
         if let Some(due) = slot.due {
@@ -298,6 +304,7 @@ fn of_damaged(job_type: JobType, priority: u32) -> JobPlan {
         max_failed: 0,
         groups: Vec::new(),
         replaces: false,
+        depends_on: Vec::new(),
         demand: Demand { fit, need },
     }
 }

@@ -4,6 +4,7 @@
 //! takes a [`Settle`](crate::settle::leftover::Settle), which no rule has.
 
 pub(crate) mod covers;
+pub(crate) mod dependency;
 pub(crate) mod ending;
 pub(crate) mod exclusion;
 pub(crate) mod execution;

@@ -37,6 +37,10 @@ pub(crate) fn pass(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) 
             drain(settle, state, turn, node);
         } else if let Some((node, after)) = state.marks.comparisons.pop() {
             settle.backlog.comparisons.insert(node, after);
+        } else if let Some(job) = state.marks.named.pop() {
+            settle.backlog.named.insert(job, None);
+        } else if let Some(job) = state.marks.begins.pop() {
+            settle.backlog.begins.insert(job);
         } else if let Some(node) = state.marks.covers.pop() {
             take_up(settle, state, turn, node);
         } else if let Some(node) = state.marks.reservations.pop() {

@@ -3,6 +3,7 @@
 //! Rules are functions of it. None of them can place anything: that takes a
 //! [`Settle`](crate::settle::leftover::Settle), which no rule has. A rule marks what may follow from a change.
 
+pub(crate) mod dependants;
 pub(crate) mod execution;
 pub(crate) mod executions;
 pub(crate) mod extras;
@@ -36,6 +37,7 @@ use crate::queue::Queue;
 use crate::reservation::Reservations;
 use crate::settings::Settings;
 use crate::silence::Silence;
+use crate::state::dependants::NamedJobs;
 use crate::state::job::LiveJob;
 use crate::state::namespaces::Namespaces;
 use crate::state::node::LiveNode;
@@ -62,6 +64,8 @@ pub(crate) struct State {
     /// Live daemon jobs; a node that joins may have to run them.
     pub(crate) daemons: BTreeSet<JobId>,
     pub(crate) namespaces: Namespaces,
+    /// Jobs that others wait for.
+    pub(crate) named: NamedJobs,
     /// Live jobs with slots that a gate holds, by its type.
     pub(crate) gated: BTreeMap<GateType, u64>,
     /// Nodes that may back off because of what a single namespace says.
@@ -99,6 +103,7 @@ impl State {
             queue: Queue::new(key),
             daemons: BTreeSet::new(),
             namespaces: Namespaces::default(),
+            named: NamedJobs::new(),
             gated: BTreeMap::new(),
             doubted: BTreeSet::new(),
             timers: Timers::new(key),

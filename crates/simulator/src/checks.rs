@@ -10,6 +10,7 @@ use scheduler::change::{EventSubject, ExecutionRow};
 use scheduler::outcomes::SlotOutcome;
 
 use super::docker::{KILLED, REFUSED};
+use super::inspection;
 use super::workload::RequestState;
 use super::world::World;
 
@@ -21,6 +22,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     times_of_a_history_never_go_back(world)?;
     no_slot_completed_twice(world)?;
     outcomes_are_those_of_executions(world)?;
+    what_did_not_run_could_not(world)?;
     nothing_started_twice(world)?;
     unpublished_runs_are_not_repeated(world)?;
     an_outage_is_no_failure_of_a_task(world)
@@ -59,6 +61,21 @@ fn every_job_has_one_outcome(world: &World) -> Result<(), String> {
         let outcome = outcomes.get(id).copied();
         if outcome != Some(row.state) {
             return Err(format!("job {id} is {}, its history says {outcome:?}", row.state));
+        }
+    }
+    Ok(())
+}
+
+/// A job that ends without a run because of others says so only if its conditions cannot hold.
+fn what_did_not_run_could_not(world: &World) -> Result<(), String> {
+    let disk = &world.orchestrator.disk;
+    for (id, row) in &disk.store.jobs {
+        let not_run = ["not run: ", "skipped: "].iter().any(|word| row.message.starts_with(word));
+        let conditions = disk.specs[id].depends_on.iter();
+        let mut broken = conditions.map(|named| (named, disk.store.jobs[&named.job_id].state));
+        let is_broken = broken.any(|(named, state)| !inspection::holds(named.condition, state));
+        if not_run && (!is_broken || !disk.store.executions_of(*id).is_empty()) {
+            return Err(format!("job {id} says '{}', and could run", &*row.message));
         }
     }
     Ok(())

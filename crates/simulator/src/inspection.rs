@@ -1,11 +1,12 @@
 //! What is inspected after each commit: no node is blamed that nothing has befallen, no slot is
-//! placed twice at the same time, no job or group runs more executions than it allows, and no node is idle
-//! that has work.
+//! placed twice at the same time, no job or group runs more executions than it allows, no job runs
+//! before its conditions hold, and no node is idle that has work.
 
 use std::collections::BTreeMap;
 
+use api_types::dependency::{Condition, Dependency};
 use api_types::execution::ComputeState;
-use api_types::job::JobType;
+use api_types::job::{JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use control_plane::store::memory::MemoryStore;
 use scheduler::change::{EventRow, EventSubject};
@@ -65,6 +66,7 @@ impl Inspection {
             assert!(other.is_none(), "slot {slot:?} is placed while {other:?} has it");
             ends_idleness(&disk.store, id, node);
             let live = self.placed.range((job, 0)..=(job, u32::MAX)).count();
+            conditions_hold(disk, job);
             let most = disk.specs[&job].max_running;
             assert!(
                 most == 0 || live <= most as usize,
@@ -86,6 +88,25 @@ impl Inspection {
             excuse(agents, id, node, offered);
         }
         true
+    }
+}
+
+/// What a job depends on is as it says when something of it starts.
+fn conditions_hold(disk: &Disk, job: JobId) {
+    for Dependency { job_id, condition, .. } in &disk.specs[&job].depends_on {
+        let state = disk.store.jobs[job_id].state;
+        assert!(
+            holds(*condition, state),
+            "{job} starts, which waits until {job_id} is {condition}"
+        );
+    }
+}
+
+pub(crate) fn holds(condition: Condition, state: JobStateType) -> bool {
+    match condition {
+        Condition::Completed => state == JobStateType::Completed,
+        Condition::Failed => state == JobStateType::Failed,
+        Condition::Ended => state.is_terminal(),
     }
 }
 

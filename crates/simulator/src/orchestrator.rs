@@ -158,7 +158,8 @@ impl Orchestrator {
     fn load(&mut self, progress: Progress, now: Moment, random: &mut Random) -> TermState {
         let mint = Mint::from_seed(random.seed());
         let settings = sabotaged_settings(self.settings, self.sabotage);
-        TermState::load(&mut self.disk.store, progress, settings, mint, || now)
+        self.disk
+            .read(|store| TermState::load(store, progress, settings, mint, || now))
             .expect("the store holds what the scheduler wrote")
     }
 

@@ -220,12 +220,14 @@ pub enum Sabotage {
     KeepUnits,
     /// The store does not keep what became of the slots of an array.
     ForgetOutcomes,
+    /// A restart does not learn that jobs on which others depend have ended.
+    ForgetEnds,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -257,5 +259,6 @@ impl Sabotage {
         Self::ForgetOutcomes,
         Self::ForgetHolders,
         Self::KeepUnits,
+        Self::ForgetEnds,
     ];
 }

@@ -188,6 +188,7 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
         max_failed: if finite { allowed } else { 0 },
         concurrency_groups: Vec::new(),
         on_conflict: OnConflict::Queue,
+        depends_on: Vec::new(),
         tasks: vec![Task {
             resources: TaskResources { cpu: cpu.to_owned(), ..TaskResources::default() },
             timeouts,

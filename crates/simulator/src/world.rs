@@ -58,6 +58,8 @@ pub(super) struct World {
     pub(super) agents: Vec<Agent>,
     pub(super) requests: Vec<ClientRequest>,
     pub(super) expected_ends: BTreeMap<usize, ExpectedEnd>,
+    /// Submissions of jobs that depend on earlier ones.
+    chained: BTreeSet<usize>,
     pub(super) summary: Summary,
     inspection: Inspection,
     coverage: Coverage,
@@ -173,6 +175,7 @@ impl World {
             postponed: BTreeMap::new(),
             broken: BTreeSet::new(),
             arrivals: BTreeMap::new(),
+            chained: BTreeSet::new(),
             ids: 0,
         };
         world.orchestrator.settings.approve_new_nodes = faults.approvals == 0;
@@ -195,7 +198,11 @@ impl World {
         for _ in 0..self.random.within(2..10) {
             let (spec, expected_end) = workload::job(&mut self.random);
             let delay = self.random.millis(0..40_000);
-            self.submit(spec, expected_end, delay);
+            let request = self.submit(spec, expected_end, delay);
+            // Without another draw, so that the rest of a seed's workload stays.
+            if expected_end == ExpectedEnd::Ends && request.is_multiple_of(2) {
+                self.chained.insert(request);
+            }
         }
         let delay = self.random.millis(0..40_000);
         let key = workload::secret(self.sabotage);

@@ -181,6 +181,11 @@ fn a_unit_that_stays_taken_during_a_delay_is_detected() {
 }
 
 #[test]
+fn a_condition_that_a_restart_does_not_evaluate_again_is_found() {
+    assert!(is_detected(Sabotage::ForgetEnds));
+}
+
+#[test]
 fn a_daemon_that_takes_a_node_for_the_one_that_was_forgotten_is_detected() {
     assert!(is_detected(Sabotage::ForgetJoining));
 }

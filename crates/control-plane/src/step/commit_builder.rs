@@ -8,7 +8,7 @@ use scheduler::input::{Answer, Input};
 use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler};
 
-use super::event::{Delivery, Envelope, NotCreated, Reply, Request, Submission};
+use super::event::{Delivery, Envelope, NotCreated, Reply, Request, Submission, named};
 use super::schedules::Schedules;
 use crate::audit::{Chains, Entries};
 use crate::batch::Batch;
@@ -127,10 +127,12 @@ impl<C> CommitBuilder<C> {
         submission: Submission,
     ) -> Result<CreateJob, NotCreated> {
         let request_key = submission.request_key();
-        let Submission { submit, id_given, warnings, key } = submission;
+        let Submission { mut submit, id_given, warnings, key } = submission;
         let known = match &self.known {
             Some(known) => known,
-            None if request_key.is_none() && !id_given => &LookupResults::default(),
+            None if request_key.is_none() && !id_given && submit.spec.depends_on.is_empty() => {
+                &LookupResults::default()
+            }
             None => return Err(NotCreated::Unreadable),
         };
         let body_hash = key.map(|key| key.body_hash);
@@ -140,6 +142,7 @@ impl<C> CommitBuilder<C> {
         if id_given && known.jobs.contains(&submit.id) {
             return Err(NotCreated::Refused(scheduler::input::Refusal::JobExists(submit.id)));
         }
+        submit.named = named(&submit).filter_map(|id| known.named.get(&id).cloned()).collect();
         let id = submit.id;
         let submit = Input::Submit(Box::new(submit));
         let created = match self.handle(scheduler, now, submit) {

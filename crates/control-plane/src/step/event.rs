@@ -94,6 +94,8 @@ pub struct IdempotencyKey {
 pub struct Lookups {
     keys: Vec<RequestKey>,
     jobs: Vec<JobId>,
+    /// On which submitted jobs depend.
+    named: Vec<JobId>,
 }
 
 /// The term that begins, and the state that was read under it.
@@ -283,6 +285,7 @@ impl Lookups {
                 Request::Submit(submission) => {
                     lookups.keys.extend(submission.request_key());
                     lookups.jobs.extend(submission.id_given.then_some(submission.submit.id));
+                    lookups.named.extend(named(&submission.submit));
                 }
                 Request::Trigger(trigger) => lookups.keys.extend(trigger.submission.request_key()),
                 Request::Input(_)
@@ -297,9 +300,19 @@ impl Lookups {
 
     /// Asks the store once for all of them.
     pub fn ask(&self, store: &mut dyn Store, now: Moment) -> Result<LookupResults, StoreError> {
-        if self.keys.is_empty() && self.jobs.is_empty() {
-            return Ok(LookupResults::default());
+        let mut found = LookupResults::default();
+        if !self.keys.is_empty() || !self.jobs.is_empty() {
+            found = store.lookup(&self.keys, oldest_key(now), &self.jobs)?;
         }
-        store.lookup(&self.keys, oldest_key(now), &self.jobs)
+        if !self.named.is_empty() {
+            let named = store.named(&self.named)?.into_iter();
+            found.named = named.map(|named| (named.id, named)).collect();
+        }
+        Ok(found)
     }
+}
+
+/// The jobs on which a submitted one depends.
+pub(super) fn named(submit: &Submit) -> impl Iterator<Item = JobId> {
+    submit.spec.depends_on.iter().map(|dependency| dependency.job_id)
 }

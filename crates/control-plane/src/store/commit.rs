@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use api_types::JobId;
 use api_types::audit::AuditRecord;
-use scheduler::change::Changes;
+use scheduler::change::{Changes, NamedJob};
 use scheduler::time::Moment;
 
 use super::{IdempotencyRow, LoadRow, RequestKey, Retention, StoreError};
@@ -117,6 +117,8 @@ pub struct LookupResults {
     pub keys: HashMap<RequestKey, IdempotencyRow>,
     /// IDs that jobs have, live or finished.
     pub jobs: HashSet<JobId>,
+    /// The jobs on which submitted ones depend.
+    pub named: HashMap<JobId, NamedJob>,
 }
 
 // === impl Progress ===

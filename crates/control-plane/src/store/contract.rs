@@ -4,6 +4,7 @@
 //! each promise.
 
 mod commits;
+mod dependencies;
 mod events;
 mod executions;
 mod history;
@@ -25,6 +26,7 @@ use scheduler::change::{Live, LiveJobRow};
 use super::{Reads, Store};
 
 pub(super) use self::commits::*;
+pub(super) use self::dependencies::*;
 pub(super) use self::events::*;
 pub(super) use self::executions::*;
 pub(super) use self::history::*;
@@ -114,6 +116,7 @@ macro_rules! store_contract {
             executions_carry_their_output_and_results,
             outcomes_of_slots_read_back_chunk_by_chunk,
             a_job_of_one_slot_stores_no_outcomes,
+            what_live_jobs_depend_on_is_kept_and_loaded,
             the_latest_tails_of_a_job_stay_and_go_with_it,
             history_is_filtered_and_paged,
             results_are_listed_by_slot,

@@ -12,7 +12,7 @@ use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::change::{
     Changes, EventRow, EventSubject, ExecutionRow, JobOutcomes, JobRow, Live, LiveJobRow,
-    LoadedPlan, NewJobRow, NodeRow, OutputRow, PendingSlotRow, SlotNode,
+    LoadedPlan, NamedJob, NewJobRow, NodeRow, OutputRow, PendingSlotRow, SlotNode,
 };
 use scheduler::outcomes::{Chunk, Outcomes};
 use scheduler::plan::JobPlan;
@@ -152,7 +152,12 @@ impl MemoryStore {
     /// The finished job that exceeds the bounds and goes first: the oldest, by age; otherwise the
     /// oldest of the namespace with the most.
     fn expired(&self, now: Moment, retention: &Retention) -> Option<JobId> {
-        let ended = || self.jobs.values().filter_map(|row| Some((row.ended_at?, row.id)));
+        let kept = self.kept();
+        let is_free = |row: &&JobRow| !kept.contains(&row.id);
+        let ended = || {
+            let rows = self.jobs.values().filter(is_free);
+            rows.filter_map(|row| Some((row.ended_at?, row.id)))
+        };
         let oldest = retention.oldest(now);
         if let Some((end, job)) = ended().min()
             && oldest.is_some_and(|oldest| end < oldest)
@@ -170,6 +175,19 @@ impl MemoryStore {
         }
         let largest = by_namespace.into_iter().rev().max_by_key(|(_, jobs)| jobs.len());
         largest.and_then(|(_, jobs)| jobs.into_iter().min()).map(|(_, job)| job)
+    }
+
+    /// The jobs that live ones depend on.
+    fn kept(&self) -> BTreeSet<JobId> {
+        let live = self.new_jobs.values().filter(|new| !new.depends_on.is_empty());
+        let live = live.filter(|new| self.jobs.get(&new.id).is_some_and(|row| row.live));
+        live.flat_map(|new| &new.depends_on).map(|dependency| dependency.job_id).collect()
+    }
+
+    /// What is stored of these jobs for those that depend on them.
+    pub fn named_jobs(&self, ids: &[JobId]) -> Vec<NamedJob> {
+        let rows = ids.iter().filter_map(|id| self.jobs.get(id));
+        rows.map(|row| NamedJob { id: row.id, state: row.state, ended_at: row.ended_at }).collect()
     }
 
     /// Removal in memory is immediate, so a job goes as a whole and counts as one row.
@@ -272,6 +290,8 @@ impl Store for MemoryStore {
             live.covered.extend(slot.pinned.map(|node| SlotNode { job, index, node, at: None }));
             live.pending_slots.push(slot.clone());
         }
+        let over = self.kept().into_iter().filter(|job| !is_live(job));
+        live.named = self.named_jobs(&over.collect::<Vec<_>>());
         for job in self.jobs.values().filter(|row| row.live).map(|row| row.id) {
             let outcomes = self.outcomes_of(job);
             let first_failure = self.first_failures.get(&job).cloned();
@@ -338,6 +358,10 @@ impl Store for MemoryStore {
         Ok(Outcome::Written(removed))
     }
 
+    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+        Ok(self.named_jobs(jobs))
+    }
+
     fn lookup(
         &mut self,
         keys: &[RequestKey],
@@ -349,6 +373,7 @@ impl Store for MemoryStore {
         Ok(LookupResults {
             keys: rows.map(|row| (row.key.clone(), row.clone())).collect(),
             jobs: jobs.iter().copied().filter(|id| self.jobs.contains_key(id)).collect(),
+            ..LookupResults::default()
         })
     }
 }

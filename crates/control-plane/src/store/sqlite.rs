@@ -11,6 +11,7 @@ mod cluster_load;
 mod commit;
 mod connection;
 mod curves;
+mod dependencies;
 mod events;
 mod executions;
 mod fault;
@@ -46,7 +47,7 @@ use std::path::PathBuf;
 
 use api_types::JobId;
 use rusqlite::{Connection, TransactionBehavior};
-use scheduler::change::{Live, LiveJobRow};
+use scheduler::change::{Live, LiveJobRow, NamedJob};
 use scheduler::time::Moment;
 
 pub use self::open::open;
@@ -126,8 +127,13 @@ impl Store for SqliteStore {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
             let keys = keys::find(&transaction, keys, oldest)?;
-            Ok(LookupResults { keys, jobs: jobs::known(&transaction, jobs)? })
+            let jobs = jobs::known(&transaction, jobs)?;
+            Ok(LookupResults { keys, jobs, ..LookupResults::default() })
         })
+    }
+
+    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+        self.run(|connection| dependencies::find(connection, jobs))
     }
 }
 

@@ -99,6 +99,10 @@ pub(crate) struct JobArgs {
     /// Failed executions of batch and ops jobs before the job fails [0]; -1 for any number
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) max_failed: Option<i32>,
+    /// Start after this job of the namespace, by name or ID; ends in ':completed' (default),
+    /// ':failed' or ':ended'; may be repeated
+    #[arg(long, value_name = "JOB[:CONDITION]")]
+    pub(crate) after: Vec<String>,
     /// Fail the job if it waits longer for capacity
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) queue_timeout: Option<Duration>,

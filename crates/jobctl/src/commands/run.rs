@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use api_types::execution::Execution;
 use api_types::job::CreateJob;
-use api_types::submission::CreateJobRequest;
+use api_types::submission::{CreateJobRequest, JobSubmission};
 use bytes::Bytes;
 
 use super::submit::{create, create_interruptible, show_created};
@@ -16,7 +16,7 @@ use crate::exit::{Exit, UsageError};
 use crate::logs;
 use crate::output::{Format, Progress, note};
 use crate::session::Session;
-use crate::submission::{check_size, shorthand};
+use crate::submission::{after, check_size, shorthand};
 use crate::waiting::{self, Interrupts, Waited, job_exit, wait_interruptible};
 
 pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
@@ -27,7 +27,8 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
             .into());
     }
     let namespace = args.job.namespace.namespace.clone().or_else(|| session.namespace.clone());
-    let job = shorthand(args, namespace)?;
+    let depends_on = after(session, namespace.as_deref(), &args.job.after).await?;
+    let job = JobSubmission { depends_on, ..shorthand(args, namespace)? };
     let request = CreateJobRequest { job: Some(job.clone()) };
     let body = Bytes::from(serde_json::to_vec(&request).context("write JSON")?);
     check_size(&body, &job, &args.task.inputs)?;

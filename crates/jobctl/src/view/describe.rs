@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api_types::dependency::Dependency;
 use api_types::engine::Params;
 use api_types::execution::Execution;
 use api_types::job::{Constraint, Job, JobSpec, OnConflict, RetryPolicy, Task, Timeouts};
@@ -41,6 +42,7 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
         .add("Priority", spec.priority.to_string())
         .add("Attempts", attempts(spec.retry_policy))
         .add_some("Max failed", max_failed(spec.max_failed))
+        .add_some("After", spec.depends_on.iter().map(dependency).collect::<Vec<_>>().join(", "))
         .add_some("Labels", pairs(&spec.labels))
         .add_some("Meta", pairs(&own_meta(spec)))
         .add_some(
@@ -54,6 +56,11 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
         fields.section(format!("Task {}", task.name), |fields| task_fields(fields, task));
     }
     fields
+}
+
+/// `build (completed)`
+fn dependency(dependency: &Dependency) -> String {
+    format!("{} ({})", dependency.job, dependency.condition.as_str().to_lowercase())
 }
 
 /// `Meta` without the keys that the service adds to every job.

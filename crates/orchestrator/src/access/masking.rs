@@ -29,6 +29,7 @@ pub(crate) fn specification(spec: JobSpec) -> JobSpec {
         max_failed: spec.max_failed,
         concurrency_groups: spec.concurrency_groups,
         on_conflict: spec.on_conflict,
+        depends_on: spec.depends_on,
         tasks: spec.tasks.into_iter().map(task).collect(),
     }
 }

@@ -12,7 +12,7 @@ use control_plane::store::{
     Commit, LookupResults, Outcome, Progress, RequestKey, Retention, Store, StoreError, sqlite,
 };
 use scheduler::Settings;
-use scheduler::change::{Live, LiveJobRow};
+use scheduler::change::{Live, LiveJobRow, NamedJob};
 use scheduler::input::{Answer, Input};
 use scheduler::time::Moment;
 use uuid::Uuid;
@@ -52,6 +52,10 @@ impl Store for Slow {
 
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {
         self.0.commit(commit)
+    }
+
+    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+        self.0.named(jobs)
     }
 
     fn lookup(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::JobId;
+use api_types::dependency::Dependency;
 use api_types::engine::EngineType;
 use api_types::error::FieldError;
 use api_types::job::{
@@ -16,6 +17,7 @@ use api_types::submission::{
 
 use serde_json::Value;
 
+use super::dependencies::{self, Members};
 use super::findings::Findings;
 use super::text::MapKind;
 use super::{
@@ -63,6 +65,7 @@ pub(super) struct Checked {
     max_failed: i32,
     /// Concurrency groups, and what the job does to those before it.
     groups: (Vec<String>, OnConflict),
+    depends_on: Vec<Dependency>,
     task: Option<Task>,
 }
 
@@ -70,6 +73,7 @@ pub(super) fn check(
     job: JobSubmission,
     minted: JobId,
     requester: &Requester,
+    graph: Option<&dyn Members>,
     findings: &mut Findings,
 ) -> Checked {
     warn_of_service_fields(&job, findings);
@@ -103,6 +107,7 @@ pub(super) fn check(
             .map(|job_type| retry_policy(job.retry_policy.unwrap_or_default(), job_type, findings)),
         max_failed: max_failed(job.max_failed, job_type, findings),
         groups: groups::check(groups, job_type, findings),
+        depends_on: dependencies::check(job.depends_on.unwrap_or_default(), graph, findings),
         task: only_task(job.tasks.unwrap_or_default(), findings),
     };
     if let (Some(job_type), Some(task)) = (job_type, &checked.task) {
@@ -358,6 +363,7 @@ impl Checked {
             max_failed: self.max_failed,
             concurrency_groups: self.groups.0,
             on_conflict: self.groups.1,
+            depends_on: self.depends_on,
             tasks: vec![task],
         };
         let spec_json = stored_form(&spec);

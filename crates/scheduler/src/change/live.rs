@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use api_types::job::JobType;
+use api_types::job::{JobStateType, JobType};
 use api_types::{JobId, NodeId, Timestamp};
 
 use crate::change::{ExecutionRow, JobRow, NodeRow, PendingSlotRow};
@@ -25,6 +25,17 @@ pub struct Live {
     pub covered: Vec<SlotNode>,
     /// Of jobs in which a slot has ended.
     pub outcomes: Vec<JobOutcomes>,
+    /// Jobs that are over and that live ones depend on.
+    pub named: Vec<NamedJob>,
+}
+
+/// A job that another one depends on, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedJob {
+    pub id: JobId,
+    pub state: JobStateType,
+    /// When its last live part ended.
+    pub ended_at: Option<Moment>,
 }
 
 /// What became of the slots of a live job that ended.

@@ -30,6 +30,11 @@ fn plan() -> JobPlan {
         max_failed: 0,
         groups: Vec::new(),
         replaces: false,
+        depends_on: vec![Dependency {
+            job_id: JobId::from_uuid(uuid::Uuid::from_u128(7)),
+            job: "build, \"x\"".into(),
+            condition: Condition::Ended,
+        }],
         demand: Demand {
             fit: Fit {
                 engine: EngineType::Docker,
@@ -49,6 +54,7 @@ fn a_plan_reads_back() {
     few.timeouts = Timeouts::default();
     few.names_secrets = false;
     few.max_running = 0;
+    few.depends_on.clear();
     few.demand.fit.sources.clear();
     few.demand.fit.constraints.clear();
     few.demand.need = Need { cpu_millis: None, memory_bytes: Some(0), disk_bytes: 0, gpus: 0 };
@@ -95,5 +101,7 @@ fn only_a_plan_with_a_gate_is_unreadable_to_older_releases() {
     let mut plan = plan();
     assert!(plan.to_text().starts_with(r#"{"V":3,"#), "{}", plan.to_text());
     plan.max_running = 0;
+    assert!(plan.to_text().starts_with(r#"{"V":3,"#), "{}", plan.to_text());
+    plan.depends_on.clear();
     assert!(plan.to_text().starts_with(r#"{"V":2,"#), "{}", plan.to_text());
 }

@@ -3,17 +3,20 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use api_types::JobId;
-use api_types::job::{JobStateType, JobType};
+use api_types::dependency::Dependency;
+use api_types::job::{JobSpec, JobStateType, JobType};
 
-use crate::change::{FIRST_VERSION, JobRow, NewJobRow};
+use crate::change::{FIRST_VERSION, JobRow, NamedJob, NewJobRow};
+use crate::dependency::{Conditions, Ended};
 use crate::input::{Answer, Refusal, Submit};
 use crate::plan::JobPlan;
-use crate::rules::{covers, group, health, job_end};
+use crate::rules::{covers, dependency, group, health, job_end};
 use crate::slots::Slots;
-use crate::state::State;
 use crate::state::job::LiveJob;
+use crate::state::{State, dependants};
 use crate::text::Text;
 use crate::timer::Timer;
 use crate::turn::Turn;
@@ -22,10 +25,14 @@ use crate::views::explain;
 // === Jobs ===
 
 pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> Answer {
-    let Submit { id, spec, spec_json } = submit;
+    let Submit { id, spec, spec_json, named } = submit;
     if state.jobs.contains_key(&id) {
         return Answer::Refused(Refusal::JobExists(id));
     }
+    let named = match named_jobs(state, turn, &spec, &named) {
+        Ok(named) => named,
+        Err(refusal) => return Answer::Refused(refusal),
+    };
     let job_plan =
         JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
     if let Some(refusal) = group::refuses(state, &job_plan) {
@@ -69,25 +76,54 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
         create_time: turn.wall,
         created_at: turn.now,
         spec_json,
+        depends_on: spec.depends_on.clone(),
         plan: stored,
     });
-    if let Some(bound) = plan.total_timeout() {
-        state.timers.set(turn.now + bound, Timer::TotalTimeout(id));
-    }
+    let bound = plan.total_timeout();
     let mut job = LiveJob::new(row, plan, Some(class));
     job.limit_to(max_running, max_failed);
     job.name_groups(Arc::clone(&groups), number);
+    let waits = !spec.depends_on.is_empty();
+    if waits {
+        let conditions = Conditions::new(spec.depends_on.clone().into());
+        job.extras.to_mut().conditions = Some(Box::new(conditions));
+    }
     state.jobs.put(Box::new(job));
     if let Some(group) = groups.first().filter(|_| replaces) {
         group::replace(state, *group);
     }
     state.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
     health::hear_witness(state, turn, id);
+    if waits {
+        dependants::enter(state, id, named);
+        dependency::review(state, turn, id);
+        return Answer::Submitted { job: id, evaluation };
+    }
+    if let Some(bound) = bound {
+        state.timers.set(turn.now + bound, Timer::TotalTimeout(id));
+    }
     place_new(state, turn, id);
     Answer::Submitted { job: id, evaluation }
 }
 
-fn place_new(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
+/// What became of the jobs on which this one depends, all of which must exist.
+fn named_jobs(
+    state: &State,
+    turn: &Turn<'_>,
+    spec: &JobSpec,
+    stored: &[NamedJob],
+) -> Result<Vec<(JobId, Option<Ended>)>, Refusal> {
+    let look_up = |dependency: &Dependency| {
+        let Dependency { job_id: job, job: name, .. } = dependency;
+        let found = dependants::look_up(state, turn, *job, stored);
+        let missing = || Refusal::DependencyMissing { job: *job, name: name.clone() };
+        found.map(|ended| (*job, ended)).ok_or_else(missing)
+    };
+    spec.depends_on.iter().map(look_up).collect()
+}
+
+/// Begins to place a job that waits for no other.
+pub(crate) fn place_new(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     let job_type = state.jobs[&id].plan.job_type;
     match job_type {
         JobType::Batch | JobType::Service => state.mark_ready(id),

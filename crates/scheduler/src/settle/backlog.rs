@@ -3,11 +3,11 @@
 use api_types::NodeId;
 
 use crate::rank::{ClassId, PoolId};
-use crate::rules::{fetch, job_end, silence};
+use crate::rules::{dependency, fetch, job_end, silence};
 use crate::settle;
 use crate::settle::leftover::Settle;
 use crate::settle::{group, notice, placement};
-use crate::state::State;
+use crate::state::{State, dependants};
 use crate::turn::Turn;
 
 /// What it costs to compare a node with some thousands of pools: a whole turn.
@@ -61,6 +61,7 @@ pub(crate) fn work_off_backlog(settle: &mut Settle, state: &mut State, turn: &mu
         fetch::try_provided(state, turn, job);
         settle::pass(settle, state, turn);
     }
+    tell_dependants(settle, state, turn);
     while !turn.budget.is_spent()
         && let Some((node, after)) = settle.backlog.comparisons.pop_first()
     {
@@ -96,6 +97,30 @@ pub(crate) fn work_off_backlog(settle: &mut Settle, state: &mut State, turn: &mu
         && let Some((class, after)) = settle.backlog.refreshes.pop_first()
     {
         notice::refresh_waiting(settle, state, turn, class, after);
+        settle::pass(settle, state, turn);
+    }
+}
+
+/// Reviews the jobs that wait for others which are over, and those that have not begun.
+fn tell_dependants(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) {
+    while !turn.budget.is_spent()
+        && let Some((named, mut after)) = settle.backlog.named.pop_first()
+    {
+        while let Some(job) = dependants::next_dependant(state, named, after) {
+            if turn.budget.is_spent() {
+                settle.backlog.named.insert(named, after);
+                break;
+            }
+            after = Some(job);
+            dependency::review(state, turn, job);
+            settle::pass(settle, state, turn);
+        }
+    }
+    while !turn.budget.is_spent()
+        && let Some(job) = settle.backlog.begins.pop_first()
+    {
+        dependency::review(state, turn, job);
+        dependency::place_restored(state, turn, job);
         settle::pass(settle, state, turn);
     }
 }

@@ -14,7 +14,7 @@ use api_types::{ExecutionId, JobId, NodeId};
 use crate::queue::group::GroupId;
 use crate::queue::search::Position;
 use crate::rank::{ClassId, PoolId, Rank, Waiter};
-use crate::state::State;
+use crate::state::{State, dependants};
 use crate::text::Text;
 
 /// What is left over between two inputs, and who has waited for too long.
@@ -52,6 +52,10 @@ pub(crate) struct Backlog {
     pub(crate) silences: BTreeSet<NodeId>,
     /// Jobs that waited for something which may exist now.
     pub(crate) provided: BTreeSet<JobId>,
+    /// Jobs that are over, and the last of those that wait for them which was told so.
+    pub(crate) named: BTreeMap<JobId, Option<JobId>>,
+    /// Jobs that are recorded and have not begun.
+    pub(crate) begins: BTreeSet<JobId>,
     /// Jobs of which nothing that scheduling needs could be read, and why. They are in no class.
     pub(crate) damaged: BTreeMap<JobId, Text>,
 }
@@ -80,7 +84,7 @@ pub(crate) struct Head {
 impl Backlog {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { comparisons, nodes, classes, refreshes, stops, drains, .. } = self;
-        let Self { covers, silences, provided, damaged, offers, .. } = self;
+        let Self { covers, silences, provided, damaged, offers, named, begins, .. } = self;
         let Self { groups, replacements, .. } = self;
         comparisons.is_empty()
             && nodes.is_empty()
@@ -95,6 +99,8 @@ impl Backlog {
             && offers.is_empty()
             && groups.is_empty()
             && replacements.is_empty()
+            && named.is_empty()
+            && begins.is_empty()
     }
 
     /// What may be left over from before a restart, but for what the records name themselves.
@@ -113,6 +119,9 @@ impl Backlog {
         let to_change = state.queue.groups.iter().filter(|(_, group)| group.has_to_change());
         self.groups.extend(to_change.map(|(id, _)| id));
         self.nodes.extend(state.nodes.keys().map(|node| (*node, None)));
+        let over = state.named.iter().filter(|(_, named)| named.ended.is_some());
+        self.named.extend(over.map(|(id, _)| (*id, None)));
+        self.begins.extend(dependants::without_slots(state));
         if !state.daemons.is_empty() {
             // A node may have begun to take work again just before the process ended.
             self.covers.extend(state.nodes.keys().copied());

@@ -47,6 +47,7 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     let (former_gate, gate) = (job.extras.gate(), gate::current(state, job, waits));
     let next = match (busy, waits, job.row().start_time.is_some()) {
         (false, true, _) => JobStateType::Queued,
+        _ if job.waits_for_others() => JobStateType::Queued,
         (true, _, true) | (false, false, true) => JobStateType::Running,
         (false, false, false) if gate.is_some() => JobStateType::Queued,
         (true, _, false) | (false, false, false) => JobStateType::Pending,
@@ -114,6 +115,9 @@ fn explain_and_share(state: &mut State, id: JobId) -> Text {
 
 /// Whether slots wait for which no node has room.
 fn is_blocked(state: &State, job: &LiveJob) -> bool {
+    if job.waits_for_others() {
+        return false;
+    }
     let daemon_without_node = job.plan.job_type == JobType::Daemon && job.row().slots.is_empty();
     let has_waited = job.row().waiting_since.is_some();
     let anywhere = job.classes().into_iter().any(|id| {

@@ -9,6 +9,7 @@ use core::ops::Deref;
 
 use api_types::{ExecutionId, NodeId};
 
+use crate::dependency::Conditions;
 use crate::fetch::FetchTrouble;
 use crate::gate::Gate;
 use crate::notice::{Notice, SilentNode};
@@ -53,6 +54,8 @@ pub(crate) struct Extra {
     pub(super) gate: Option<Gate>,
     /// A slot that a gate held may be placed, and not every node that one waits for was asked yet.
     pub(super) is_offering: bool,
+    /// What has to become of other jobs before anything of the job starts.
+    pub(crate) conditions: Option<Box<Conditions>>,
     /// For jobs with one slot per node: the nodes that have one.
     pub(super) covered: BTreeMap<NodeId, u32>,
     /// How many slots may fail before the job does; -1 for any number.
@@ -140,6 +143,7 @@ impl Extra {
         groups: None,
         gate: None,
         is_offering: false,
+        conditions: None,
         covered: BTreeMap::new(),
         max_failed: 0,
         outcomes: Outcomes::NONE,

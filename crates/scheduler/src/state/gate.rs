@@ -1,7 +1,7 @@
 //! Gates: what holds back slots of a job that are ready, other than a lack of room.
 //!
 //! A slot that a gate holds is in no queue of a class, and no node is reserved for it. Gates are
-//! derived from live executions, so that a restart finds them as they were.
+//! derived from live executions and the states of jobs, so that a restart finds them as they were.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,12 +9,13 @@ use alloc::vec::Vec;
 use api_types::gate::GateType;
 use api_types::{JobId, Timestamp};
 
+use crate::dependency;
 use crate::gate::Gate;
 use crate::queue::group::Group;
 use crate::rank::Rank;
-use crate::state::State;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
+use crate::state::{State, dependants};
 use crate::text::Text;
 
 // === Gates ===
@@ -24,7 +25,13 @@ use crate::text::Text;
 /// One that has opened counts as closed until its slots are placed or wait for room: otherwise each
 /// slot that follows another would be an event of the job.
 pub(crate) fn current(state: &State, job: &LiveJob, waits: bool) -> Option<GateType> {
-    if job.is_terminal() || !job.has_slot_to_place() {
+    if job.is_terminal() {
+        return None;
+    }
+    if job.waits_for_others() {
+        return Some(GateType::DependsOn);
+    }
+    if !job.has_slot_to_place() {
         return None;
     }
     if job.is_at_limit() {
@@ -34,6 +41,7 @@ pub(crate) fn current(state: &State, job: &LiveJob, waits: bool) -> Option<GateT
         return Some(GateType::ConcurrencyGroup);
     }
     let known = job.extras.gate.map(|gate| gate.gate_type);
+    let known = known.filter(|gate| *gate != GateType::DependsOn);
     known.filter(|_| !waits && !job.extras.fetch.holds())
 }
 
@@ -87,6 +95,7 @@ pub(crate) fn restore(state: &mut State, id: JobId) {
 /// What a job says whose slots the gate holds.
 pub(crate) fn message(state: &State, job: &LiveJob, gate_type: GateType) -> Text {
     match gate_type {
+        GateType::DependsOn => waits_for(state, job),
         GateType::MaxRunning => {
             let most = job.extras.max_running;
             let executions = if most == 1 { "execution runs" } else { "executions run" };
@@ -99,6 +108,12 @@ pub(crate) fn message(state: &State, job: &LiveJob, gate_type: GateType) -> Text
             Text::from(format!("the concurrency group '{name}' allows no further execution now"))
         }
     }
+}
+
+/// The first of the jobs that have not ended as the conditions of this one say.
+pub(crate) fn waits_for(state: &State, job: &LiveJob) -> Text {
+    let list = job.extras.conditions.as_ref().map_or(&[][..], |conditions| &conditions.list);
+    dependency::message(list, |id| dependants::ended(state, id))
 }
 
 /// The first of the slots that wait for room on this node. One that a gate holds does not.

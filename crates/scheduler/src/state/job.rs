@@ -78,6 +78,9 @@ impl LiveJob {
         if self.is_terminal() || self.extras.fetch.holds() || self.is_at_limit() {
             return false;
         }
+        if self.waits_for_others() {
+            return false;
+        }
         if self.class == Some(class) {
             return self.next_fresh().is_some() || !self.extras.ready.is_empty();
         }

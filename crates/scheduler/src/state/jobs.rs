@@ -11,7 +11,7 @@ use crate::plan::{JobPlan, Plan};
 use crate::queue::group::{Entry, GroupId};
 use crate::rank::ClassId;
 use crate::state::job::{LiveJob, Slot};
-use crate::state::{State, executions, gate, node};
+use crate::state::{State, dependants, executions, gate, node};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -321,6 +321,8 @@ impl State {
     ) {
         self.forget_missing(id);
         gate::set(self, id, None, turn.wall);
+        dependants::leave(self, id);
+        dependants::has_ended(self, id, to, turn.now);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (pending, secondary) = job.extras.take_slots();
         for slot in pending.iter() {
@@ -354,6 +356,9 @@ impl State {
         self.namespaces.leave(&job.plan.namespace);
         if let Some((groups, number)) = &job.extras.groups {
             self.queue.groups.remove_job(groups, *number);
+        }
+        if job.extras.conditions.as_ref().is_some_and(|conditions| !conditions.list.is_empty()) {
+            turn.out.changes.released.push(id);
         }
         turn.out.changes.jobs.insert(id, job.row);
     }

@@ -94,7 +94,8 @@ pub(crate) fn standing(state: &State, id: JobId) -> Option<Standing> {
 /// What holds slots of the job back; `lacks` if one of its groups does.
 fn gate_of(state: &State, job: &LiveJob, lacks: Option<Text>) -> Option<Held> {
     let gate = job.extras.gate();
-    let in_group = lacks.filter(|_| job.has_slot_to_place() && !job.is_at_limit());
+    let in_group =
+        lacks.filter(|_| job.has_slot_to_place() && !job.is_at_limit() && !job.waits_for_others());
     let gate_type = match (&in_group, gate) {
         (Some(_), _) => GateType::ConcurrencyGroup,
         (None, gate) => gate?.gate_type,

@@ -8,6 +8,7 @@ mod bounded;
 mod damage;
 mod definite;
 mod demand;
+mod dependencies;
 mod groups;
 mod health;
 mod idle;

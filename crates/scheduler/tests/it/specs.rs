@@ -53,6 +53,7 @@ pub(crate) fn job(job_type: JobType) -> JobSpec {
         max_failed: 0,
         concurrency_groups: Vec::new(),
         on_conflict: api_types::job::OnConflict::Queue,
+        depends_on: Vec::new(),
         tasks: vec![Task {
             resources: TaskResources { cpu: "1".to_owned(), ..TaskResources::default() },
             ..Task::new("main", EngineType::Docker)

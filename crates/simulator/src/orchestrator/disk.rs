@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api_types::job::{JobSpec, OnConflict};
+use api_types::job::{JobSpec, JobStateType, OnConflict};
 use api_types::{JobId, NodeId, Timestamp};
 use control_plane::batch::{Content, NumberedCommit};
 use control_plane::clock::Reading;
@@ -128,6 +128,17 @@ impl Disk {
             let row = self.store.new_jobs.get_mut(&job).expect("a stored job has a plan");
             row.plan = plan.to_text().into();
         }
+    }
+
+    /// What a process that starts reads.
+    pub(super) fn read<T>(&mut self, load: impl FnOnce(&mut MemoryStore) -> T) -> T {
+        if self.sabotage != Some(Sabotage::ForgetEnds) {
+            return load(&mut self.store);
+        }
+        let mut store = self.store.clone();
+        let over = store.jobs.values_mut().filter(|row| !row.live);
+        over.for_each(|row| row.state = JobStateType::Running);
+        load(&mut store)
     }
 
     /// The nodes that are stored as idle.

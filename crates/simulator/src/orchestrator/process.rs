@@ -294,6 +294,8 @@ impl Process {
         let mut actions = VecDeque::from(self.step.on(event, stamp));
         while let Some(action) = actions.pop_front() {
             let event = match action {
+                // No schedule is put in the simulated world.
+                Action::Due(_) => continue,
                 Action::Take(_) if around.is_deposed => return Some(After::Deposed),
                 Action::Take(_) => Event::Took(self.take(stamp, around, plan.random)),
                 Action::Commit(commit) => {

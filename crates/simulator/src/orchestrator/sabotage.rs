@@ -55,7 +55,8 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::ForgetMaxRunning
             | Sabotage::ForgetHolders
             | Sabotage::KeepUnits
-            | Sabotage::ForgetOutcomes,
+            | Sabotage::ForgetOutcomes
+            | Sabotage::ForgetEnds,
         )
         | None => stamp,
     }

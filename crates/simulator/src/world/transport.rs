@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use agent_core::session::SILENCE;
 use api_types::JobId;
+use api_types::dependency::{Condition, Dependency};
 use api_types::protocol::KEEP_ALIVE_SECONDS;
 use control_plane::batch::NumberedCommit;
+use control_plane::store::memory::spec_json;
 
 use super::machines::Readiness;
 use super::{SimEvent, World};
@@ -266,6 +268,23 @@ impl World {
         }
     }
 
+    /// On the two jobs before it that were accepted and end by themselves.
+    fn dependencies(&self, request: usize) -> Vec<Dependency> {
+        let accepted = self.expected_ends.range(..request).rev().filter_map(|(number, end)| {
+            let RequestState::Answered { job } = self.requests[*number].state else { return None };
+            job.filter(|_| *end == ExpectedEnd::Ends)
+        });
+        let condition = |at: usize| Condition::ALL[(request / 2 + at) % Condition::ALL.len()];
+        let named = accepted.take(2).enumerate();
+        named
+            .map(|(at, job_id)| Dependency {
+                job_id,
+                job: "other".to_owned(),
+                condition: condition(at),
+            })
+            .collect()
+    }
+
     pub(super) fn send_request(&mut self, request: usize) {
         if self.requests[request].state != RequestState::Open {
             return;
@@ -274,6 +293,11 @@ impl World {
         if let RequestBody::Submit { submit, .. } = &mut body {
             // The service assigns a new ID to each request; the key identifies the job.
             submit.id = JobId::from_uuid(self.uuid());
+            if self.chained.contains(&request) {
+                let mut spec = (*submit.spec).clone();
+                spec.depends_on = self.dependencies(request);
+                (submit.spec_json, submit.spec) = (spec_json(&spec), spec.into());
+            }
         }
         self.send(Request { sender: Sender::Client { request }, number: 0, body });
         let delay = self.random.millis(1_000..3_000);

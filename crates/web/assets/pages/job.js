@@ -6,6 +6,7 @@ import { idText } from "../elements/copy.js";
 import { fill, h } from "../dom.js";
 import { count, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
+import { dependencies } from "../job/dependencies.js";
 import { failedPanel } from "../job/failed.js";
 import { waitingPanel } from "../job/waiting.js";
 import { OBVIOUS } from "../jobs/row.js";
@@ -198,6 +199,7 @@ function showHead(head, job, explanation, refresh, signal) {
         )
         : null,
     ),
+    dependencies(job),
     message(job, explanation, signal),
     failedIndexes(job),
     ended ? null : waitingPanel(explanation),

@@ -104,7 +104,7 @@ fn contains(query: &SearchQuery, Sample { new, .. }: &Sample) -> bool {
 }
 
 fn summary(Sample { new, row }: &Sample) -> StoredSummary {
-    let is_queued = row.state == JobStateType::Queued;
+    let is_queued = row.state == JobStateType::Queued && row.waiting_since.is_some();
     StoredSummary {
         id: new.id,
         name: new.name.clone(),

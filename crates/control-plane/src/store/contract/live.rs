@@ -73,6 +73,7 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
         create_time: sample.new.create_time,
         modify_time: sample.row.modify_time,
         failed_slots: 2,
+        waits: sample.row.waiting_since.is_some(),
     };
     assert_eq!(reads.job(sample.id()).unwrap(), Some(stored));
     assert_eq!(

@@ -7,6 +7,7 @@ use api_types::Timestamp;
 use api_types::job::{JobStateType, JobType, generated_name};
 use api_types::selector::{Requirement, Selector, Test};
 use scheduler::change::Changes;
+use scheduler::time::Moment;
 
 use super::samples::{Put, Random, Sample};
 use crate::store::{JobOrder, JobPosition, JobQuery, Namespaces, Store};
@@ -134,6 +135,8 @@ fn random_job(random: &mut Random) -> Sample {
         }
     }
     sample.row.state = *random.pick(JobStateType::ALL);
+    let waits = sample.row.state == JobStateType::Queued && random.chance(50);
+    sample.row.waiting_since = waits.then_some(Moment(3));
     sample.row.live = !sample.row.state.is_terminal();
     sample
 }

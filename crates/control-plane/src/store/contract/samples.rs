@@ -98,6 +98,7 @@ impl Sample {
             create_time,
             created_at: Moment(5),
             spec_json: format!(r#"{{"Name":"{id}"}}"#).into(),
+            depends_on: Vec::new(),
             plan: plan(&id.to_string()).to_text().into(),
         };
         let row = JobRow {
@@ -233,6 +234,7 @@ pub(super) fn plan(namespace: &str) -> JobPlan {
         max_failed: 0,
         concurrency_groups: Vec::new(),
         on_conflict: api_types::job::OnConflict::Queue,
+        depends_on: Vec::new(),
         tasks: vec![Task::new("main", EngineType::Docker)],
     })
     .unwrap()

@@ -15,7 +15,9 @@ use super::numbers::JobNumbers;
 use super::prune::EndedJobs;
 use super::row::{Id, bad_record, exclusion_bytes, job_state_code, moment_value};
 use super::subject::{OF_KNOWN, node_state_code};
-use super::{audit, cluster_load, keys, marks, nodes, outcomes, progress, prune, records};
+use super::{
+    audit, cluster_load, dependencies, keys, marks, nodes, outcomes, progress, prune, records,
+};
 use crate::store::{Admission, Commit, Outcome, Removal, Removed, StoreError, Write};
 
 /// The size of a probe: a commit of a few hundred jobs.
@@ -94,7 +96,8 @@ fn write(
     ended: &mut EndedJobs,
 ) -> Result<i64, StoreError> {
     let mut numbers = JobNumbers::default();
-    let more_ended = write_jobs(transaction, &mut numbers, changes, ended)?;
+    let more_ended = write_jobs(transaction, &mut numbers, changes, ended)?
+        + dependencies::write(transaction, &mut numbers, changes, ended)?;
     super::executions::write(transaction, &mut numbers, changes)?;
     write_pending_slots(transaction, &mut numbers, changes)?;
     outcomes::write(transaction, &mut numbers, changes)?;
@@ -141,8 +144,9 @@ fn write_jobs(
         // Those that are known by now were just inserted, as they stand at the end.
         if !numbers.knows(row.id) {
             let number = numbers.get(transaction, row.id)?;
-            let was_live = rows.update(number, row)?;
-            let more = i64::from(was_live) - i64::from(row.live);
+            let before = rows.update(number, row)?;
+            let is_kept = row.live || before.is_named;
+            let more = i64::from(before.is_live || before.is_named) - i64::from(is_kept);
             more_ended += more;
             if more != 0 && ended.are_counted() {
                 ended.add(&namespace_of(transaction, number)?, more);

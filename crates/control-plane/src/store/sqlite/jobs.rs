@@ -18,7 +18,7 @@ use crate::store::{JobQuery, Page, StoreError, StoredJob};
 /// The columns for [`read_job`].
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
     j.modify_time, coalesce(j.name, j.stem || '-' || substr(lower(hex(j.id)), 1, 4)), j.namespace,
-    j.type, j.priority, j.failed_slots FROM job AS j";
+    j.type, j.priority, j.failed_slots, j.waiting_since IS NOT NULL FROM job AS j";
 
 /// A page ends early, and reports that more follows, once its specifications exceed this in total:
 /// a thousand jobs with inline inputs would be gigabytes.
@@ -32,6 +32,13 @@ pub(super) fn next_number(connection: &Connection) -> Result<i64, StoreError> {
                 coalesce((SELECT max(job) FROM removal), 0))",
         )?
         .query_row([], |row| row.get(0))?)
+}
+
+/// What keeps a job from retention.
+pub(super) struct Kept {
+    pub(super) is_live: bool,
+    /// A live job depends on it.
+    pub(super) is_named: bool,
 }
 
 /// Prepared statements that write jobs row by row.
@@ -61,7 +68,8 @@ impl<'c> JobRows<'c> {
                 "INSERT INTO label (id, key, create_time, job, value, integer)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?,
-            select_live: transaction.prepare_cached("SELECT live FROM job WHERE number = ?1")?,
+            select_live: transaction
+                .prepare_cached("SELECT live, named > 0 FROM job WHERE number = ?1")?,
             update: transaction.prepare_cached(
                 "UPDATE job SET state = ?2, live = ?3, version = ?4, revision = ?5,
                     modify_time = ?6, start_time = ?7, slots = ?8, fresh = ?9, completed = ?10,
@@ -125,9 +133,11 @@ impl<'c> JobRows<'c> {
         Ok(())
     }
 
-    /// Returns whether the job was live until now.
-    pub(super) fn update(&mut self, number: i64, row: &JobRow) -> rusqlite::Result<bool> {
-        let was_live = self.select_live.query_row([number], |row| row.get(0))?;
+    /// Returns what kept the job from retention until now.
+    pub(super) fn update(&mut self, number: i64, row: &JobRow) -> rusqlite::Result<Kept> {
+        let before = self
+            .select_live
+            .query_row([number], |row| Ok(Kept { is_live: row.get(0)?, is_named: row.get(1)? }))?;
         self.update.execute(params![
             number,
             job_state_code(row.state),
@@ -149,7 +159,7 @@ impl<'c> JobRows<'c> {
             indexes(&row.slots),
             row.failed_slots,
         ])?;
-        Ok(was_live)
+        Ok(before)
     }
 }
 
@@ -234,5 +244,6 @@ fn read_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
         create_time: row::time(row, 6)?,
         modify_time: row::time(row, 7)?,
         failed_slots: row.get(12)?,
+        waits: row.get(13)?,
     })
 }

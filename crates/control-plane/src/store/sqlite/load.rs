@@ -13,7 +13,7 @@ use scheduler::change::{Grant, JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow
 
 use super::row::{self, Id, bad_record, counter, job_state, job_type, job_type_code};
 use super::specs::{self, JOIN_NEWEST};
-use super::{executions, health, jobs, nodes as node_history, outcomes};
+use super::{dependencies, executions, health, jobs, nodes as node_history, outcomes};
 use crate::store::StoreError;
 
 pub(super) fn load(
@@ -30,6 +30,7 @@ pub(super) fn load(
         last_seq,
         covered: covered(&connection)?,
         outcomes: outcomes::load(&connection)?,
+        named: dependencies::load(&connection)?,
     })
 }
 

@@ -7,6 +7,8 @@
 //! Jobs go by age, and above a number of them: then the namespace with the most finished jobs loses
 //! its oldest, so that a flood of one namespace removes no other's.
 //!
+//! One that live jobs depend on is kept, and counts as live; see `dependencies.rs`.
+//!
 //! Freed pages are reused before the file grows.
 //!
 //! Rows are found first and deleted one by one, here and wherever the writer deletes: `IN (SELECT …)`
@@ -24,7 +26,7 @@ use serde::de::IgnoredAny;
 
 use super::row::{self, moment_value};
 use super::specs::{self, JOIN_NEWEST};
-use super::{curves, events, marks, outcomes, outputs};
+use super::{curves, dependencies, events, marks, outcomes, outputs};
 use crate::store::{EXECUTION_ROWS, JOB_ROWS, Removed, Retention, StoreError};
 
 /// For the namespace that loses its oldest.
@@ -114,7 +116,7 @@ fn next(
     if let Some(oldest) = retention.oldest(now) {
         let mut statement = connection.prepare_cached(
             "SELECT number FROM job INDEXED BY job_ended
-             WHERE live = 0 AND ended_at < ?1 ORDER BY ended_at LIMIT 1",
+             WHERE live = 0 AND named = 0 AND ended_at < ?1 ORDER BY ended_at LIMIT 1",
         )?;
         let found = statement.query_row([moment_value(oldest)], |row| row.get(0)).optional()?;
         if found.is_some() {
@@ -131,7 +133,7 @@ fn next(
     let Some(namespace) = ended.largest(connection)? else { return Ok(None) };
     let mut statement = connection.prepare_cached(
         "SELECT number FROM job INDEXED BY job_ended_namespace
-         WHERE live = 0 AND namespace = ?1 ORDER BY ended_at LIMIT 1",
+         WHERE live = 0 AND named = 0 AND namespace = ?1 ORDER BY ended_at LIMIT 1",
     )?;
     Ok(statement.query_row([namespace], |row| row.get(0)).optional()?)
 }
@@ -190,6 +192,7 @@ fn remove_parts(
             return Ok(false);
         }
     }
+    dependencies::remove(transaction, job)?;
     for sql in
         ["DELETE FROM output_tail_total WHERE job = ?1", "DELETE FROM removal WHERE job = ?1"]
     {
@@ -332,7 +335,7 @@ impl EndedJobs {
 fn count_by_namespace(connection: &Connection) -> Result<HashMap<String, u64>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT namespace, count(*) FROM job INDEXED BY job_ended_namespace
-         WHERE live = 0 GROUP BY namespace",
+         WHERE live = 0 AND named = 0 GROUP BY namespace",
     )?;
     let counts: Vec<(String, i64)> =
         row::all(&mut statement, [], |row| Ok((row.get(0)?, row.get(1)?)))?;

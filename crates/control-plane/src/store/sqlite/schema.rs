@@ -26,26 +26,28 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{audit, cluster_load, curves, name, nodes, outcomes, outputs, prune, records, specs};
+use super::{
+    audit, cluster_load, curves, dependencies, name, nodes, outcomes, outputs, prune, records,
+    specs,
+};
 
 /// "jobs".
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 25;
+pub(super) const FORMAT: u32 = 26;
 
 /// The oldest format whose releases may open what this one writes.
-pub(super) const OLDEST: u32 = WITH_GROUPS;
+pub(super) const OLDEST: u32 = WITH_DEPENDENCIES;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
 
 /// The first format that has the outcomes of slots.
-const WITH_OUTCOMES: u32 = 24;
+pub(super) const WITH_OUTCOMES: u32 = 24;
 
-/// The first format whose plans may name concurrency groups, which an older release would ignore,
-/// and whose records may be groups and schedules, kinds that it does not read.
-const WITH_GROUPS: u32 = 25;
+/// The first format in which a job may depend on others, which an older release would ignore.
+const WITH_DEPENDENCIES: u32 = 26;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;
@@ -77,9 +79,11 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     nodes::STEP_IDLE,
     outcomes::STEP,
     FORMAT_25,
+    dependencies::STEP,
 ];
 
-/// Groups and schedules are records, so that only the format changes.
+/// Groups and schedules are records, so that only the format changes: an older release would ignore
+/// the groups of a plan, and reads no records of these kinds.
 const FORMAT_25: &str = "";
 
 const FORMAT_1: &str = "

@@ -28,8 +28,10 @@ const IN_NAMESPACE: &str =
 
 const LIVE: &str = "job INDEXED BY job_live WHERE live = 1";
 const NEWEST_LIVE: &str = "number DESC";
-const ENDED: &str = "job INDEXED BY job_ended WHERE live = 0";
+const ENDED: &str = "job INDEXED BY job_ended WHERE live = 0 AND named = 0";
 const NEWEST_ENDED: &str = "ended_at DESC";
+/// Those that are over and that live ones depend on have a separate index.
+const NAMED: &str = "job INDEXED BY job_named WHERE named > 0 AND live = 0";
 
 /// Live jobs before ended ones, and of each the newest first.
 pub(super) fn jobs(
@@ -41,7 +43,11 @@ pub(super) fn jobs(
     let text = query.text.to_ascii_lowercase();
     let digits = id_digits(&text).unwrap_or_default();
     let enough = query.limit as usize + 1;
-    let kinds = [(LIVE, NEWEST_LIVE, window.live), (ENDED, NEWEST_ENDED, window.ended)];
+    let kinds = [
+        (LIVE, NEWEST_LIVE, window.live),
+        (NAMED, NEWEST_LIVE, window.ended),
+        (ENDED, NEWEST_ENDED, window.ended),
+    ];
     let (mut numbers, mut is_complete) = (Vec::<i64>::new(), true);
     for (jobs, order, newest) in kinds {
         let sql = format!(

@@ -86,9 +86,10 @@ pub(super) fn totals(connection: &Connection) -> Result<JobTotals, StoreError> {
         Ok((job_state(row.get(0)?)?, counter(row, 1)?))
     })?;
     let mut statement = connection.prepare_cached(
-        "SELECT create_time FROM job INDEXED BY job_state WHERE state = ?1
-         ORDER BY create_time LIMIT 1",
+        "SELECT create_time FROM job INDEXED BY job_state
+         WHERE state = ?1 AND waiting_since IS NOT NULL ORDER BY create_time LIMIT 1",
     )?;
+    // Those that wait at a gate are queued as well.
     let oldest_queued = row::one(&mut statement, [queued], |row| Ok(row::time(row, 0)?))?;
     Ok(JobTotals { ended, oldest_queued })
 }
@@ -99,6 +100,7 @@ fn sql(condition: &str) -> String {
         "SELECT j.id, {NAME}, {COLUMNS},
             (SELECT s.json FROM job_spec AS s
              WHERE s.job = j.number AND s.version = j.version AND j.state = {queued}
+                AND j.waiting_since IS NOT NULL
                 AND octet_length(s.json) <= {SPEC_BYTES})
          FROM job AS j WHERE {condition}"
     )

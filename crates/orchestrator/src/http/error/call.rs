@@ -51,6 +51,7 @@ pub(super) fn hint(error: &CallError) -> &'static str {
             Refusal::GroupShared { .. } => "use Queue, or a group with Limit 1",
             Refusal::GroupInUse { .. } => GROUP_IN_USE,
             Refusal::JobExists(_) => "choose another ID",
+            Refusal::DependencyMissing { .. } => "name jobs that are still listed",
             Refusal::SecondAgent { .. } => {
                 "stop one of the two; to make this one a separate node, remove ledger.sqlite* and \
                  identity.json from its data directory, and start it again"

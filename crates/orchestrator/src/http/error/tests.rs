@@ -264,6 +264,8 @@ fn refusals() -> Vec<CallError> {
             Refusal::JobFinished { job: job(), state: JobStateType::Stopped },
         ],
         Refusal::JobExists(_) => [Refusal::JobExists(job())],
+        Refusal::DependencyMissing { .. } =>
+            [Refusal::DependencyMissing { job: job(), name: "build".to_owned() }],
         Refusal::NoSuchNode(_) => [Refusal::NoSuchNode(node())],
         Refusal::StaleSession { .. } => [
             Refusal::StaleSession { node: node(), came: 3, current: 4 },

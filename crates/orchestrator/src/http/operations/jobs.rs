@@ -1,6 +1,7 @@
 //! Jobs: list and stop; [`create`] submits them, [`describe`] reads one.
 
 mod create;
+pub(super) mod dependencies;
 mod describe;
 mod explain;
 mod summary;
@@ -261,7 +262,9 @@ fn already_over(job: JobId, state: JobStateType) -> Handled {
 fn record(stored: StoredJob, view: &View, access: &Access) -> Job {
     let spec = specification_of(&stored);
     let waits = match stored.state {
-        JobStateType::Queued if matches!(spec.job_type, JobType::Batch | JobType::Service) => {
+        JobStateType::Queued
+            if stored.waits && matches!(spec.job_type, JobType::Batch | JobType::Service) =>
+        {
             Demand::from_spec(&spec)
                 .ok()
                 .and_then(|demand| view.explanation(&spec.namespace, demand))
@@ -304,6 +307,7 @@ pub(super) fn specification_of(stored: &StoredJob) -> JobSpec {
             max_failed: 0,
             concurrency_groups: Vec::new(),
             on_conflict: api_types::job::OnConflict::Queue,
+            depends_on: Vec::new(),
             tasks: Vec::new(),
         }
     })

@@ -12,7 +12,7 @@ use control_plane::store::{
     Commit, LookupResults, Outcome, Progress, RequestKey, Store, StoreError, sqlite,
 };
 use reqwest::Method;
-use scheduler::change::{Live, LiveJobRow};
+use scheduler::change::{Live, LiveJobRow, NamedJob};
 use scheduler::time::Moment;
 use serde_json::json;
 use tempfile::TempDir;
@@ -116,6 +116,10 @@ impl Store for Gated {
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {
         self.gate.pass();
         self.store.commit(commit)
+    }
+
+    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+        self.store.named(jobs)
     }
 
     fn lookup(

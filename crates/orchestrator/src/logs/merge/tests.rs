@@ -118,6 +118,7 @@ fn wide(executions: u64) -> Changes {
         create_time: Timestamp(1),
         created_at: Moment(1),
         spec_json: "{}".into(),
+        depends_on: Vec::new(),
         plan: "{}".into(),
     };
     let jobs = BTreeMap::from([(JOB, job(JobStateType::Running))]);

@@ -19,6 +19,9 @@ const SHOWN_CHARS: usize = 200;
 /// Calls whose receiver is the findings.
 const CALLS: [&str; 4] = ["findings.refuse(", "findings.take(", "self.refuse(", "    .refuse("];
 
+/// Of some job.
+const AN_ID: &str = "j-00000000-0000-4000-8000-000000000001";
+
 /// Files of the checks, below `src`.
 const FOLDER: &str = "submission";
 
@@ -117,6 +120,11 @@ fn of_a_job() -> Vec<Value> {
         job(json!({ "Type": "service", "MaxRunning": 1 })),
         job(json!({ "MaxFailed": -2 })),
         job(json!({ "Type": "service", "MaxFailed": 1 })),
+        job(json!({ "DependsOn": vec![json!({}); 21] })),
+        job(
+            json!({ "DependsOn": [{}, { "JobID": "x" }, { "JobID": AN_ID, "Condition": "Ready" }] }),
+        ),
+        job(json!({ "DependsOn": [{ "JobID": AN_ID }, { "JobID": AN_ID }] })),
         job(json!({ "Name": " " })),
         job(json!({ "Name": "x".repeat(256) })),
         job(json!({ "Name": "a\nb" })),

@@ -39,6 +39,7 @@ fn spec(namespace: &str) -> JobSpec {
         max_failed: 0,
         concurrency_groups: Vec::new(),
         on_conflict: api_types::job::OnConflict::Queue,
+        depends_on: Vec::new(),
         tasks: vec![Task::new("main", EngineType::Docker)],
     }
 }

@@ -62,6 +62,7 @@ pub(super) fn job() -> Job {
         max_failed: 0,
         concurrency_groups: Vec::new(),
         on_conflict: api_types::job::OnConflict::Queue,
+        depends_on: Vec::new(),
         tasks: vec![task],
     };
     let state = JobState::new(JobStateType::Completed, "all 1 executions completed");

@@ -16,6 +16,7 @@ use scheduler::input::{Refusal, Submit};
 use scheduler::plan::JobPlan;
 use scheduler::{Preview, Reasons};
 
+use super::dependencies;
 use crate::driver::CallError;
 use crate::http::api::{Api, Handled};
 use crate::http::edge::authenticate::Access;
@@ -96,6 +97,7 @@ pub(super) async fn create(
         Language::Yaml => accept_yaml(&api, &mut body).await?,
     };
     lookup::namespace(&api, &access, &accepted.spec.namespace)?;
+    let accepted = dependencies::resolve(&api, accepted).await?;
     let admission = admission::admit(&api.view, &accepted.spec, accepted.priority_given)
         .map_err(BadRequest::Job)?;
     let accepted = match accepted.spec_json.len() {
@@ -114,7 +116,7 @@ pub(super) async fn create(
         api.view.specs().insert(id, FIRST_VERSION, Arc::clone(&spec), spec_json.len());
     }
     let from = clock::now();
-    let submit = Submit { id, spec, spec_json };
+    let submit = Submit { id, spec, spec_json, named: Vec::new() };
     let submission = Submission { submit, id_given, warnings, key };
     let answer = api.handle.on_behalf(access.audit()).submit(submission).await?;
     lookup::note("job", answer.job_id);

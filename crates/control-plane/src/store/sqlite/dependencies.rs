@@ -1,0 +1,130 @@
+//! Which jobs depend on which, and that retention keeps what live jobs depend on.
+//!
+//! `job.named` counts the live jobs that name a job. Of the jobs that are over, retention sees, and
+//! counts, those without any.
+
+use api_types::JobId;
+use rusqlite::{Connection, Transaction, params};
+use scheduler::change::{Changes, NamedJob};
+
+use super::numbers::JobNumbers;
+use super::prune::EndedJobs;
+use super::row::{self, Id, job_state};
+use crate::store::StoreError;
+
+/// An older release would remove jobs on which others depend, and run these too early.
+pub(super) const STEP: &str = "
+CREATE TABLE dependency (
+    job INTEGER NOT NULL,
+    named INTEGER NOT NULL,
+    condition TEXT NOT NULL,
+    PRIMARY KEY (job, named)
+) WITHOUT ROWID;
+CREATE INDEX dependency_named ON dependency (named, job);
+ALTER TABLE job ADD COLUMN named INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX job_named ON job (number) WHERE named > 0;
+DROP INDEX job_ended;
+CREATE INDEX job_ended ON job (ended_at) WHERE live = 0 AND named = 0;
+DROP INDEX job_ended_namespace;
+CREATE INDEX job_ended_namespace ON job (namespace, ended_at) WHERE live = 0 AND named = 0;
+";
+
+/// Writes the dependencies of new jobs, and releases what those name that are no longer live.
+/// Returns how many more jobs retention may remove.
+pub(super) fn write(
+    transaction: &Transaction<'_>,
+    numbers: &mut JobNumbers,
+    changes: &Changes,
+    ended: &mut EndedJobs,
+) -> Result<i64, StoreError> {
+    let mut more_ended = 0;
+    let mut insert = transaction
+        .prepare_cached("INSERT INTO dependency (job, named, condition) VALUES (?1, ?2, ?3)")?;
+    for job in &changes.new_jobs {
+        for dependency in &job.depends_on {
+            let number = numbers.get(transaction, job.id)?;
+            let named = numbers.get(transaction, dependency.job_id)?;
+            insert.execute(params![number, named, dependency.condition.as_str()])?;
+            more_ended += count(transaction, named, 1, ended)?;
+        }
+    }
+    let mut select =
+        transaction.prepare_cached("SELECT named FROM dependency WHERE job = ?1 ORDER BY named")?;
+    for job in &changes.released {
+        let number = numbers.get(transaction, *job)?;
+        let named: Vec<i64> = row::all(&mut select, [number], |row| Ok(row.get(0)?))?;
+        for named in named {
+            more_ended += count(transaction, named, -1, ended)?;
+        }
+    }
+    Ok(more_ended)
+}
+
+/// One live job more or less names this one. Returns how many more jobs retention may remove.
+fn count(
+    transaction: &Transaction<'_>,
+    named: i64,
+    more: i64,
+    ended: &mut EndedJobs,
+) -> Result<i64, StoreError> {
+    let mut select =
+        transaction.prepare_cached("SELECT live, named, namespace FROM job WHERE number = ?1")?;
+    let found = row::one(&mut select, [named], |row| {
+        Ok((row.get::<_, bool>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+    })?;
+    let Some((is_live, before, namespace)) = found else { return Ok(0) };
+    let after = (before + more).max(0);
+    transaction
+        .prepare_cached("UPDATE job SET named = ?2 WHERE number = ?1")?
+        .execute([named, after])?;
+    let freed = match (is_live, before, after) {
+        (false, 0, 1..) => -1,
+        (false, 1.., 0) => 1,
+        _ => 0,
+    };
+    ended.add(&namespace, freed);
+    Ok(freed)
+}
+
+/// The jobs that are over and that live ones depend on.
+pub(super) fn load(connection: &Connection) -> Result<Vec<NamedJob>, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT id, state, ended_at FROM job INDEXED BY job_named
+         WHERE named > 0 AND live = 0 ORDER BY number",
+    )?;
+    row::all(&mut statement, [], read)
+}
+
+/// Those of these jobs that are stored.
+pub(super) fn find(connection: &Connection, ids: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT id, state, ended_at FROM job WHERE id = ?1")?;
+    let mut found = Vec::new();
+    for id in ids {
+        found.extend(row::one(&mut statement, [id.bytes()], read)?);
+    }
+    Ok(found)
+}
+
+fn read(row: &rusqlite::Row<'_>) -> Result<NamedJob, StoreError> {
+    Ok(NamedJob {
+        id: Id::get(row, 0)?,
+        state: job_state(row.get(1)?)?,
+        ended_at: row::moment_option(row, 2)?,
+    })
+}
+
+/// Removes what a job depended on. It is no longer live, so that nothing is kept for it.
+pub(super) fn remove(transaction: &Transaction<'_>, job: i64) -> Result<(), StoreError> {
+    let named: Vec<i64> = row::all(
+        &mut *transaction.prepare_cached("SELECT named FROM dependency WHERE job = ?1")?,
+        [job],
+        |row| Ok(row.get(0)?),
+    )?;
+    let mut delete =
+        transaction.prepare_cached("DELETE FROM dependency WHERE job = ?1 AND named = ?2")?;
+    for named in named {
+        delete.execute([job, named])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Who waits for which job, and what is known of the conditions of those that wait.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+use api_types::JobId;
+use api_types::job::{JobStateType, JobType};
+
+use crate::change::NamedJob;
+use crate::dependency::{Conditions, Ended, Named, Verdict, verdict};
+use crate::state::State;
+use crate::state::job::LiveJob;
+use crate::time::Moment;
+use crate::turn::Turn;
+
+/// Named jobs, while one of those that name them waits.
+pub(crate) type NamedJobs = BTreeMap<JobId, Named>;
+
+// === impl LiveJob ===
+
+impl LiveJob {
+    /// Whether nothing of the job may start yet, because of other jobs or because its turn has not
+    /// come.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        self.extras.conditions.as_ref().is_some_and(|conditions| conditions.held_since.is_none())
+    }
+
+    /// When its timeouts begin; none while its conditions do not hold.
+    pub(crate) fn began(&self) -> Option<Moment> {
+        match &self.extras.conditions {
+            None => Some(self.plan.rank.created),
+            Some(conditions) => conditions.held_since,
+        }
+    }
+}
+
+// === Dependants ===
+
+/// What became of a named job, as far as a turn can know: the job goes on if it says none, and is
+/// unknown if there is no answer.
+pub(crate) fn look_up(
+    state: &State,
+    turn: &Turn<'_>,
+    id: JobId,
+    stored: &[NamedJob],
+) -> Option<Option<Ended>> {
+    let over = |state: JobStateType, at: Option<Moment>| {
+        let at = at.unwrap_or(turn.now);
+        state.is_terminal().then_some(Ended { state: Some(state), at })
+    };
+    if let Some(job) = state.jobs.get(&id) {
+        return Some(over(job.row().state, None));
+    }
+    // It may have ended within this turn.
+    if let Some(row) = turn.out.changes.jobs.get(&id) {
+        return Some(over(row.state, row.ended_at));
+    }
+    let found = stored.iter().find(|named| named.id == id)?;
+    over(found.state, found.ended_at).map(Some)
+}
+
+/// From now on the job is told what becomes of those that it names.
+pub(crate) fn enter(state: &mut State, id: JobId, named: Vec<(JobId, Option<Ended>)>) {
+    for (other, ended) in named {
+        let named = state.named.entry(other).or_default();
+        named.ended = named.ended.or(ended);
+        named.dependants.insert(id);
+    }
+}
+
+/// The job waits for no other any more.
+pub(crate) fn leave(state: &mut State, id: JobId) {
+    let Some(conditions) = state.jobs.get(&id).and_then(|job| job.extras.conditions.as_ref())
+    else {
+        return;
+    };
+    for dependency in &conditions.list {
+        let Some(named) = state.named.get_mut(&dependency.job_id) else { continue };
+        named.dependants.remove(&id);
+        if named.dependants.is_empty() {
+            state.named.remove(&dependency.job_id);
+        }
+    }
+}
+
+/// What is known of the conditions of a job that waits for others.
+pub(crate) fn verdict_of(state: &State, job: &LiveJob) -> Verdict {
+    let list = job.extras.conditions.as_ref().map_or(&[][..], |conditions| &conditions.list);
+    verdict(list, |id| ended(state, id))
+}
+
+/// What became of a named job; none while it goes on.
+pub(crate) fn ended(state: &State, id: JobId) -> Option<Ended> {
+    state.named.get(&id).and_then(|named| named.ended)
+}
+
+/// A job is over: those that wait for it are told with the next ticks.
+pub(crate) fn has_ended(state: &mut State, id: JobId, to: JobStateType, at: Moment) {
+    if let Some(named) = state.named.get_mut(&id) {
+        named.ended = Some(Ended { state: Some(to), at });
+        state.marks.named.push(id);
+    }
+}
+
+/// The next job that waits for this one, in the order of their IDs.
+pub(crate) fn next_dependant(state: &State, named: JobId, after: Option<JobId>) -> Option<JobId> {
+    let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+    state.named.get(&named)?.dependants.range((after, Bound::Unbounded)).next().copied()
+}
+
+// === Restore ===
+
+/// A job with conditions was loaded from the store; the jobs that they name follow.
+pub(crate) fn restore_job(state: &mut State, job: &mut LiveJob, conditions: Conditions) {
+    let named = conditions.list.iter().map(|dependency| (dependency.job_id, None)).collect();
+    job.extras.to_mut().conditions = Some(Box::new(conditions));
+    if !job.is_terminal() {
+        enter(state, job.row().id, named);
+    }
+}
+
+/// Derives whose conditions hold, once all jobs are loaded, with those that are over.
+pub(crate) fn restore(state: &mut State, stored: Vec<NamedJob>, now: Moment) {
+    let stored: BTreeMap<_, _> = stored.into_iter().map(|named| (named.id, named)).collect();
+    for (id, named) in &mut state.named {
+        let found = match (state.jobs.get(id), stored.get(id)) {
+            (Some(job), _) => Some((job.row().state, None)),
+            (None, Some(stored)) => Some((stored.state, stored.ended_at)),
+            (None, None) => None,
+        };
+        named.ended = match found {
+            Some((state, _)) if !state.is_terminal() => None,
+            Some((state, at)) => Some(Ended { state: Some(state), at: at.unwrap_or(now) }),
+            None => Some(Ended { state: None, at: now }),
+        };
+    }
+    let waiting = state.jobs.values().filter(|job| !job.is_terminal() && job.waits_for_others());
+    let held: Vec<_> = waiting
+        .filter_map(|job| match verdict_of(state, job) {
+            Verdict::Holds(at) => Some((job.row().id, at.max(job.plan.rank.created))),
+            Verdict::Open | Verdict::Never(..) => None,
+        })
+        .collect();
+    for (id, since) in held {
+        leave(state, id);
+        hold(state, id, since);
+        if state.jobs[&id].plan.job_type == JobType::Daemon {
+            state.daemons.insert(id);
+        }
+    }
+}
+
+/// The conditions of the job hold since this moment.
+pub(crate) fn hold(state: &mut State, id: JobId, since: Moment) {
+    let Some(job) = state.jobs.get_mut(&id) else { return };
+    if let Some(conditions) = &mut job.extras.to_mut().conditions {
+        conditions.held_since = Some(since);
+    }
+}
+
+/// Jobs that may begin and have no slot yet, because each slot belongs to a node.
+pub(crate) fn without_slots(state: &State) -> Vec<JobId> {
+    let begins = |job: &&LiveJob| {
+        let has_none = job.plan.is_per_node() && job.row().slots.is_empty();
+        let is_open = job.class().is_some() && !job.waits_for_others();
+        has_none && is_open && job.plan.job_type.is_finite()
+    };
+    state.jobs.values().filter(begins).map(|job| job.row().id).collect()
+}
