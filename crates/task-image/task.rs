@@ -24,6 +24,7 @@ const USAGE: &str = "usage: task SUBCOMMAND
   wc [--share] [PATH]          count lines, words and bytes of every file below PATH (/inputs);
                                with --share only this execution's part of the lines
   write PATH WORD...           write a file
+  span PATH NAME SECONDS       add the lines +NAME and, after a while, -NAME to a file
   fill PATH MEGABYTES [SECONDS]  write a file of this size, then wait
   memory MEGABYTES [SECONDS]   allocate this much memory, then hold it
   nest PATH DEPTH              make DEPTH directories, each in the one before
@@ -100,6 +101,11 @@ fn run(arguments: &[String]) -> Outcome {
             fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}"))?;
             println!("wrote {path}");
         }
+        ["span", path, name, seconds] => {
+            note(path, &format!("+{name}"))?;
+            sleep(seconds)?;
+            note(path, &format!("-{name}"))?;
+        }
         ["fill", path, megabytes] => fill_file(path, megabytes.parse()?, Duration::ZERO)?,
         ["fill", path, megabytes, seconds] => {
             fill_file(path, megabytes.parse()?, duration(seconds)?)?;
@@ -164,6 +170,14 @@ static IS_SIGNALLED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note_signal(_: i32) {
     IS_SIGNALLED.store(true, Ordering::Relaxed);
+}
+
+/// Adds a line to a file that several tasks share.
+fn note(path: &str, line: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(path)?;
+    // In one piece, so that lines of several tasks do not mix.
+    file.write_all(format!("{line}\n").as_bytes())?;
+    Ok(())
 }
 
 fn await_signal() {

@@ -52,6 +52,15 @@ pub(crate) struct Pool {
     classes: u32,
 }
 
+/// What the jobs of a class that is restored say of what they wait for.
+#[derive(Clone, Copy)]
+pub(crate) struct Said {
+    /// All of them say that they wait for room.
+    pub(crate) all_of_room: bool,
+    /// Some of them say neither that nor that a group holds them.
+    pub(crate) some_nothing: bool,
+}
+
 /// All pools and classes.
 pub(crate) struct Queue {
     pools: BTreeMap<PoolId, Pool>,
@@ -204,10 +213,10 @@ impl Queue {
     /// Restores the jobs that wait, and whether each of them says so. A set that is made of all its
     /// elements in one step is half as large as one that they came into in order, which is what
     /// counts for a million of them.
-    pub(crate) fn restore_waiting(&mut self, id: ClassId, ranks: Vec<Rank>, annotated: bool) {
+    pub(crate) fn restore_waiting(&mut self, id: ClassId, ranks: Vec<Rank>, said: Said) {
         let class = self.class_mut(id);
         class.waiting = ranks.into_iter().collect();
-        class.annotated = annotated;
+        (class.annotated, class.unsaid) = (said.all_of_room, said.some_nothing);
         class.restored = true;
         self.waiting.insert(id);
         self.head_changed(id);
@@ -263,7 +272,7 @@ impl Queue {
         let class = self.class_mut(id);
         let Some(rank) = class.waiting.first().copied() else { return };
         // Nodes that gain room from now on are not offered to it.
-        class.annotated = core::mem::take(&mut class.blocked) || class.annotated;
+        class.annotated |= core::mem::take(&mut class.blocked);
         class.restored = false;
         self.groups.hold(Entry::Class(id), rank, by);
         self.head_changed(id);

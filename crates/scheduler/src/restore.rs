@@ -18,6 +18,7 @@ use crate::dependency::Conditions;
 use crate::health::{Health, PROBE_TIMEOUT};
 use crate::mint::Mint;
 use crate::plan::{JobPlan, Plan};
+use crate::queue::Said;
 use crate::rules::operators::{FORGOTTEN, REJECTED};
 use crate::rules::{fetch, health, lease, node_name};
 use crate::scheduler::Scheduler;
@@ -219,7 +220,7 @@ fn restore_order(state: &mut State, now: Moment) {
         state.follow_node(node);
     }
     let ids: Vec<_> = state.jobs.keys().copied().collect();
-    let mut waiting_jobs = BTreeMap::<_, (Vec<_>, bool)>::new();
+    let mut waiting_jobs = BTreeMap::<_, (Vec<_>, Said)>::new();
     for id in ids {
         set_job_timers(state, id);
         fetch::restore_fetch(state, id);
@@ -250,15 +251,17 @@ fn restore_order(state: &mut State, now: Moment) {
             job.extras.to_mut().shown = job.notice();
         }
         for class in job.classes().into_iter().filter(|class| job.has_ready_slot(*class)) {
-            let (ranks, annotated) = waiting_jobs.entry(class).or_insert((Vec::new(), true));
+            let said = Said { all_of_room: true, some_nothing: false };
+            let (ranks, said) = waiting_jobs.entry(class).or_insert((Vec::new(), said));
             ranks.push(rank);
             let row = job.row();
             let is_gated = job.extras.gate().is_some() && row.state != JobStateType::Pending;
-            *annotated &= row.waiting_since.is_some() || is_gated;
+            said.all_of_room &= row.waiting_since.is_some();
+            said.some_nothing |= row.waiting_since.is_none() && !is_gated;
         }
     }
-    for (class, (ranks, annotated)) in waiting_jobs {
-        state.queue.restore_waiting(class, ranks, annotated);
+    for (class, (ranks, said)) in waiting_jobs {
+        state.queue.restore_waiting(class, ranks, said);
     }
 }
 

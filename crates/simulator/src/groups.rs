@@ -11,6 +11,7 @@ use control_plane::records::{Expected, Record, RecordKind, RecordWrite};
 use control_plane::store::memory::MemoryStore;
 
 use crate::orchestrator::Disk;
+use crate::workload::DECLINED;
 
 /// The group whose limit changes, one that is seldom full, and one whose newest job replaces others;
 /// with the limits that they begin and end with.
@@ -30,8 +31,8 @@ const NAMESPACE: &str = "default";
 /// The limits of all groups, as the last commits leave them.
 #[derive(Default)]
 pub(super) struct Limits {
-    /// Those that held at some time in the last commit.
-    of_commit: BTreeMap<String, BTreeSet<u32>>,
+    /// Those that held at some time since the last inspection.
+    uninspected: BTreeMap<String, BTreeSet<u32>>,
     last: BTreeMap<String, u32>,
 }
 
@@ -42,6 +43,10 @@ pub(super) struct IdleUnits(BTreeMap<String, u32>);
 /// Puts the job into groups, which its priority decides: without another draw, the rest of a seed's
 /// workload stays.
 pub(super) fn join(spec: &mut JobSpec) {
+    if spec.name == DECLINED {
+        // Its slots wait for a thousand seconds each, and would do so one after the other.
+        return;
+    }
     let names: &[&str] = match spec.priority % 8 {
         1 | 4 => &["alpha"],
         2 => &["alpha", "beta"],
@@ -85,16 +90,19 @@ impl Limits {
     /// As the store begins.
     pub(super) fn initial() -> Self {
         let last = GROUPS.iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect();
-        Self { last, ..Self::default() }
+        let mut limits = Self { last, ..Self::default() };
+        limits.inspected();
+        limits
+    }
+
+    /// What was stored so far was inspected.
+    pub(super) fn inspected(&mut self) {
+        let only = |(name, limit): (&String, &u32)| (name.clone(), BTreeSet::from([*limit]));
+        self.uninspected = self.last.iter().map(only).collect();
     }
 
     /// Notes the limits of a commit, which may change one several times.
     pub(super) fn note(&mut self, commit: &NumberedCommit) {
-        self.of_commit = self
-            .last
-            .iter()
-            .map(|(name, limit)| (name.clone(), BTreeSet::from([*limit])))
-            .collect();
         let Content::Batch(batch) = &commit.content else { return };
         for row in batch.records.iter().filter(|row| row.key.kind == RecordKind::Group) {
             let Some(value) = &row.value else { continue };
@@ -103,7 +111,7 @@ impl Limits {
             let limit = StoredGroup::from_record(&record).limit;
             let (_, name) = groups::place(&row.key);
             self.last.insert(name.to_owned(), limit);
-            self.of_commit.entry(name.to_owned()).or_default().insert(limit);
+            self.uninspected.entry(name.to_owned()).or_default().insert(limit);
         }
     }
 
@@ -112,7 +120,7 @@ impl Limits {
     }
 }
 
-/// Panics if the execution that the job was given in the last commit is one too many for a group.
+/// Panics if the execution that the job was just given is one too many for a group.
 /// `live` are the slots that have one.
 pub(super) fn check_limits(
     disk: &Disk,
@@ -121,7 +129,7 @@ pub(super) fn check_limits(
 ) {
     for name in &disk.specs[&job].concurrency_groups {
         let units = live.keys().filter(|(job, _)| names(disk, *job, name)).count();
-        let most = disk.limits.of_commit.get(name).and_then(BTreeSet::last).copied();
+        let most = disk.limits.uninspected.get(name).and_then(BTreeSet::last).copied();
         assert!(
             units <= most.unwrap_or_default() as usize,
             "{units} executions of the group '{name}' are live, which allows {most:?}"
@@ -146,7 +154,11 @@ impl IdleUnits {
                 Some(job) => {
                     let times = self.0.entry(name.to_owned()).or_default();
                     *times += 1;
-                    assert!(*times <= COUNTS, "job {job} waits for '{name}', which has a unit");
+                    let units = units(disk, name);
+                    assert!(
+                        *times <= COUNTS,
+                        "job {job} waits for the group '{name}', of which {units} units are taken"
+                    );
                 }
             }
         }

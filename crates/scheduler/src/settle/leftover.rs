@@ -109,8 +109,7 @@ impl Backlog {
         let first = waiting.filter_map(|(id, class)| Some((*class.waiting.first()?, id)));
         self.classes.extend(first);
         for (_, id) in &self.classes {
-            let class = state.queue.class_mut(*id);
-            (class.postponed, class.unsaid) = (true, !class.annotated);
+            state.queue.class_mut(*id).postponed = true;
         }
         for group in state.queue.groups.replacing() {
             state.queue.groups.begin_replacing(group);

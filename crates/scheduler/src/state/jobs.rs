@@ -158,6 +158,7 @@ impl State {
             self.marks.pinned.push(node.id());
         }
         self.enter_groups(id);
+        self.follow_groups(id);
     }
 
     /// A slot of the job waits for its node, and needs a unit of each of its groups.
@@ -165,7 +166,6 @@ impl State {
         let Some(job) = self.jobs.get(&id) else { return };
         if let Some((groups, _)) = &job.extras.groups {
             self.queue.groups.follow(Entry::Job(id), job.plan.rank, groups);
-            self.follow_groups(id);
         }
     }
 

@@ -86,6 +86,7 @@ impl World {
             self.orchestrator.process.as_ref().is_some_and(|current| current.number == process);
         let (outgoing, after) = self.orchestrator.turn(process, self.now, &mut plan);
         self.inspection.inspect(&self.orchestrator.disk, &mut self.agents, self.now);
+        self.orchestrator.disk.limits.inspected();
         for outgoing in outgoing {
             match outgoing {
                 Outgoing::Answer(caller, answer) => self.send_answer(caller, answer),
