@@ -241,7 +241,7 @@ impl Client {
     }
 
     /// One record of a namespace.
-    async fn on_record<T: DeserializeOwned>(
+    pub(crate) async fn on_record<T: DeserializeOwned>(
         &self,
         method: Method,
         route: &str,

@@ -21,6 +21,7 @@ mod node_tokens;
 mod nodes;
 mod open;
 mod run;
+mod schedules;
 mod secrets;
 mod shared;
 mod submit;
@@ -52,6 +53,7 @@ pub(crate) use node_tokens::{NodeTokenArgs, NodeTokenCommand, NodeTokenCreateArg
 pub(crate) use nodes::{DrainArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
 pub(crate) use open::OpenArgs;
 pub(crate) use run::{Engine, Network, RunArgs};
+pub(crate) use schedules::{OneScheduleArgs, ScheduleCommand, SchedulePutArgs};
 pub(crate) use secrets::{SecretCommand, SecretSetArgs};
 pub(crate) use shared::{NamespaceArgs, OutputArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
@@ -144,6 +146,9 @@ pub(crate) enum Command {
     /// Create, list and delete credentials, with which jobs sign in to other services
     #[command(subcommand, visible_alias = "credentials")]
     Credential(CredentialCommand),
+    /// Create, list, pause and trigger schedules, which start jobs at the times of a cron expression
+    #[command(subcommand, visible_alias = "schedules")]
+    Schedule(ScheduleCommand),
     /// Create, list and delete secrets, which jobs refer to by name
     #[command(subcommand)]
     Secret(SecretCommand),

@@ -16,6 +16,7 @@ mod node_tokens;
 mod nodes;
 mod open;
 mod run;
+mod schedules;
 mod secrets;
 mod shell;
 mod sign_in;
@@ -49,6 +50,9 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         }
         Command::Credential(command) => {
             credentials::run(&Session::open(out, &global)?, &command).await
+        }
+        Command::Schedule(command) => {
+            schedules::run(&Session::open(out, &global)?, &command).await
         }
         Command::Secret(command) => secrets::run(&Session::open(out, &global)?, &command).await,
         Command::Key(command) => keys::run(&Session::open(out, &global)?, &command).await,

@@ -9,6 +9,7 @@ mod execution;
 mod history;
 mod job;
 mod node;
+mod schedule;
 mod tone;
 mod usage;
 
@@ -18,5 +19,6 @@ pub(crate) use dry_run::DryRunRow;
 pub(crate) use event::{EventNames, NumberedEvent};
 pub(crate) use execution::ExecutionRow;
 pub(crate) use history::{JobEvent, NodeEvent};
+pub(crate) use schedule::schedule_fields;
 pub(crate) use tone::job_tone;
 pub(crate) use usage::Consumer;

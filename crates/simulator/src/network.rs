@@ -18,6 +18,8 @@ const UNREAD: u64 = 0;
 pub(super) enum Sender {
     Agent { agent: usize, process: u64 },
     Client { request: usize },
+    /// What checks the due times of schedules, next to the step.
+    Runner,
 }
 
 /// One HTTP request.

@@ -216,12 +216,14 @@ pub enum Sabotage {
     ForgetMaxRunning,
     /// The store does not keep what became of the slots of an array.
     ForgetOutcomes,
+    /// The job of a due time is stored before the schedule knows of it.
+    StoreDueTimesApart,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -251,5 +253,6 @@ impl Sabotage {
         Self::KeepIdleness,
         Self::ForgetMaxRunning,
         Self::ForgetOutcomes,
+        Self::StoreDueTimesApart,
     ];
 }
