@@ -286,6 +286,29 @@ export interface Namespace {
   ModifyTime: string;
 }
 
+/** What became of a due time. */
+export interface ScheduleRun {
+  ScheduledTime: string;
+  Time: string;
+  Outcome: "Started" | "Queued" | "Skipped" | "Refused";
+  Reason?: string;
+  JobID?: string;
+  Triggered?: boolean;
+}
+
+export interface Schedule {
+  Name: string;
+  Namespace: string;
+  Cron: string;
+  TimeZone: string;
+  Overlap: string;
+  CatchUp: string;
+  Paused: boolean;
+  NextTimes: string[];
+  Queued: number;
+  LastRun?: ScheduleRun;
+}
+
 export interface Secret {
   Name: string;
   Namespace: string;

@@ -24,6 +24,7 @@ mod options;
 mod protocol;
 mod proxy;
 mod query;
+mod schedules;
 mod tls;
 
 pub use access::AuditQuery;

@@ -97,10 +97,7 @@ pub struct Schedule {
     pub paused: bool,
     /// As it was written; absent in lists, and for viewers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(value_type = Option<crate::submission::JobSubmission>)
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub job: Option<Value>,
     /// Whether `Job` was left out because the caller may not see it.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]

@@ -22,6 +22,7 @@ mod node_tokens;
 mod nodes;
 mod open;
 mod run;
+mod schedules;
 mod secrets;
 mod shared;
 mod submit;
@@ -54,6 +55,7 @@ pub(crate) use node_tokens::{NodeTokenArgs, NodeTokenCommand, NodeTokenCreateArg
 pub(crate) use nodes::{DrainArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
 pub(crate) use open::OpenArgs;
 pub(crate) use run::{Engine, Network, RunArgs};
+pub(crate) use schedules::{OneScheduleArgs, ScheduleCommand, SchedulePutArgs};
 pub(crate) use secrets::{SecretCommand, SecretSetArgs};
 pub(crate) use shared::{NamespaceArgs, OutputArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
@@ -149,6 +151,9 @@ pub(crate) enum Command {
     /// Create, list and delete concurrency groups, which limit what runs at the same time
     #[command(subcommand, visible_alias = "groups")]
     Group(GroupCommand),
+    /// Create, list, pause and trigger schedules, which start jobs at the times of a cron expression
+    #[command(subcommand, visible_alias = "schedules")]
+    Schedule(ScheduleCommand),
     /// Create, list and delete secrets, which jobs refer to by name
     #[command(subcommand)]
     Secret(SecretCommand),

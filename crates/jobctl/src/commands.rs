@@ -17,6 +17,7 @@ mod node_tokens;
 mod nodes;
 mod open;
 mod run;
+mod schedules;
 mod secrets;
 mod shell;
 mod sign_in;
@@ -52,6 +53,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
             credentials::run(&Session::open(out, &global)?, &command).await
         }
         Command::Group(command) => groups::run(&Session::open(out, &global)?, &command).await,
+        Command::Schedule(command) => schedules::run(&Session::open(out, &global)?, &command).await,
         Command::Secret(command) => secrets::run(&Session::open(out, &global)?, &command).await,
         Command::Key(command) => keys::run(&Session::open(out, &global)?, &command).await,
         Command::Audit(command) => audit::run(&Session::open(out, &global)?, &command).await,

@@ -10,6 +10,7 @@ mod group;
 mod history;
 mod job;
 mod node;
+mod schedule;
 mod tone;
 mod usage;
 
@@ -20,5 +21,6 @@ pub(crate) use event::{EventNames, NumberedEvent};
 pub(crate) use execution::ExecutionRow;
 pub(crate) use group::group_text;
 pub(crate) use history::{JobEvent, NodeEvent};
+pub(crate) use schedule::schedule_fields;
 pub(crate) use tone::job_tone;
 pub(crate) use usage::Consumer;

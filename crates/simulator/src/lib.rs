@@ -32,6 +32,7 @@ mod network;
 mod orchestrator;
 pub mod random;
 mod run;
+mod schedule;
 mod session;
 mod summary;
 mod trouble;

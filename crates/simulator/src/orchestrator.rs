@@ -14,7 +14,7 @@ mod witness;
 use std::time::Duration;
 
 use api_types::Timestamp;
-use control_plane::clock::ServiceClock;
+use control_plane::clock::{ServiceClock, Stamp};
 use control_plane::step::TermState;
 use control_plane::store::{Progress, Store};
 use scheduler::Settings;
@@ -30,6 +30,7 @@ pub(super) use self::times::{LEASE, STARVATION, TRUST};
 use self::witness::Witness;
 use super::digest::Digest;
 use super::machine::Machine;
+use super::schedule;
 use super::summary::Sabotage;
 use crate::random::Random;
 
@@ -90,6 +91,12 @@ impl Orchestrator {
             starting: None,
             started: 0,
         }
+    }
+
+    /// A schedule is there before the first process.
+    pub(super) fn put_schedule(&mut self, now: Timestamp) {
+        let reading = self.machine.reading(now);
+        schedule::put(&mut self.disk.store, Stamp { reading, moment: Moment::ZERO });
     }
 
     /// Restarts the machine, which ends every process.

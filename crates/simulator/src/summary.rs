@@ -222,12 +222,14 @@ pub enum Sabotage {
     ForgetOutcomes,
     /// A restart does not learn that jobs on which others depend have ended.
     ForgetEnds,
+    /// The job of a due time is stored before the schedule knows of it.
+    StoreDueTimesApart,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -260,5 +262,6 @@ impl Sabotage {
         Self::ForgetHolders,
         Self::KeepUnits,
         Self::ForgetEnds,
+        Self::StoreDueTimesApart,
     ];
 }

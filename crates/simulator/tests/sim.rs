@@ -243,3 +243,8 @@ fn outcomes_that_are_not_stored_with_their_commit_are_detected() {
 fn is_detected(sabotage: Sabotage) -> bool {
     (0..SABOTAGED_SEEDS).any(|seed| simulator::run_with(seed, Some(sabotage)).is_err())
 }
+
+#[test]
+fn a_due_time_that_is_stored_apart_from_its_job_is_detected() {
+    assert!(is_detected(Sabotage::StoreDueTimesApart));
+}

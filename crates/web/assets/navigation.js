@@ -17,6 +17,7 @@ const PAGES = [
   [() => session.may("submit") ? "/submit" : "", "Submit", "submit", "submit"],
   ["/nodes", "Nodes", "nodes", "nodes node"],
   ["/events", "Events", "events", "events"],
+  ["/schedules", "Schedules", "schedules", "schedules"],
   [() => session.access, "Access", "access", "access secrets join-tokens audit"],
 ];
 

@@ -68,6 +68,10 @@ impl MemoryStore {
             .collect()
     }
 
+    pub fn record(&self, key: &RecordKey) -> Option<&Record> {
+        self.records.get(key)
+    }
+
     /// The events of a node, in order.
     pub fn node_history(&self, id: NodeId) -> Vec<&EventRow> {
         self.events.iter().filter(|event| node_of(event) == Some(id)).collect()

@@ -19,6 +19,7 @@ mod logs;
 mod names;
 mod node;
 mod run;
+mod schedule;
 mod shell;
 mod sign_in;
 mod stop;

@@ -24,6 +24,9 @@ const HOME_SECRET: &str = "/api/v1/orchestrator/secrets/db?namespace=home";
 /// Credentials of the namespace `home`.
 const HOME_CREDENTIAL: &str = "/api/v1/orchestrator/credentials/hub?namespace=home";
 
+/// A schedule of the namespace `home`.
+const HOME_SCHEDULE: &str = "/api/v1/orchestrator/schedules/nightly?namespace=home";
+
 /// Method, path and body.
 pub(crate) type Request = (Method, String, Option<Value>);
 
@@ -54,6 +57,10 @@ pub(crate) fn secret_of(token: &str) -> &str {
 }
 
 // === impl Guarded ===
+
+fn schedule() -> Value {
+    json!({ "Cron": "30 2 1 1 *", "Job": job_with(json!({})) })
+}
 
 fn credential() -> Value {
     let login = json!({ "Username": "u", "Password": "hidden" });
@@ -97,6 +104,7 @@ impl Guarded {
         let body = json!({ "Value": "hidden" });
         guarded.ask(Method::PUT, HOME_SECRET, &guarded.admin, Some(&body)).await.ok();
         guarded.ask(Method::PUT, HOME_CREDENTIAL, &guarded.admin, Some(&credential())).await.ok();
+        guarded.ask(Method::PUT, HOME_SCHEDULE, &guarded.admin, Some(&schedule())).await.ok();
         guarded
     }
 
@@ -225,9 +233,10 @@ fn of_tokens() -> [(&'static str, Request); 4] {
     ]
 }
 
-/// The requests about encrypted records of a namespace.
-fn of_namespace() -> [(&'static str, Request); 8] {
+/// The requests about records of a namespace.
+fn of_namespace() -> [(&'static str, Request); 14] {
     let (get, put, delete) = (Method::GET, Method::PUT, Method::DELETE);
+    let home_schedule = HOME_SCHEDULE.to_owned();
     let cluster = |path: &str| format!("/api/v1/orchestrator/{path}");
     let (home_secret, home_credential) = (HOME_SECRET.to_owned(), HOME_CREDENTIAL.to_owned());
     [
@@ -239,6 +248,15 @@ fn of_namespace() -> [(&'static str, Request); 8] {
         ("putCredential", (put.clone(), home_credential.clone(), Some(credential()))),
         ("describeCredential", (get.clone(), home_credential, None)),
         ("deleteCredential", (delete.clone(), cluster("credentials/none?namespace=home"), None)),
+        ("listSchedules", (get.clone(), cluster("schedules?namespace=home"), None)),
+        ("putSchedule", (put.clone(), home_schedule.clone(), Some(schedule()))),
+        ("describeSchedule", (get.clone(), home_schedule, None)),
+        ("deleteSchedule", (delete.clone(), cluster("schedules/none?namespace=home"), None)),
+        (
+            "triggerSchedule",
+            (Method::POST, cluster("schedules/nightly/trigger?namespace=home"), None),
+        ),
+        ("listScheduleRuns", (get.clone(), cluster("schedules/nightly/runs?namespace=home"), None)),
     ]
 }
 
@@ -281,6 +299,9 @@ async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
         "secrets/db?namespace=",
         "credentials?namespace=",
         "credentials/hub?namespace=",
+        "schedules?namespace=",
+        "schedules/nightly?namespace=",
+        "schedules/nightly/runs?namespace=",
     ] {
         let path = |name: &str| format!("/api/v1/orchestrator/{path}{name}");
         pairs.push((Method::GET, path("home"), path("none")));

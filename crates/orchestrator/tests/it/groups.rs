@@ -111,7 +111,10 @@ async fn a_job_that_waits_for_a_group_is_explained_and_counted() {
         assert_eq!(job["State"]["Message"], why);
     }
     let job = server.get(&job_path(&last)).await.ok()["Job"].clone();
-    assert_eq!((&job["OnConflict"], &job["ConcurrencyGroups"]), (&json!("Replace"), &json!(["db"])));
+    assert_eq!(
+        (&job["OnConflict"], &job["ConcurrencyGroups"]),
+        (&json!("Replace"), &json!(["db"]))
+    );
 }
 
 #[tokio::test]

@@ -59,6 +59,7 @@ mod requester;
 mod results;
 mod retention;
 mod roles;
+mod schedules;
 mod sealed;
 mod search;
 mod secrets;

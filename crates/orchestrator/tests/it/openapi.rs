@@ -45,6 +45,7 @@ const COVERED: &[crate::Coverage] = &[
     crate::requester::COVERS,
     crate::results::COVERS,
     crate::credentials::COVERS,
+    crate::schedules::COVERS,
     crate::search::COVERS,
     crate::secrets::COVERS,
     crate::sessions::COVERS,

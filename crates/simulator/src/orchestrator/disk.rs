@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use api_types::job::{JobSpec, JobStateType, OnConflict};
 use api_types::{JobId, NodeId, Timestamp};
-use control_plane::batch::{Content, NumberedCommit};
+use control_plane::batch::{Batch, Content, NumberedCommit};
 use control_plane::clock::Reading;
+use control_plane::records::{RecordKind, RecordRow};
 use control_plane::store::memory::MemoryStore;
-use control_plane::store::{Admission, Outcome, Progress, Store, StoreError};
+use control_plane::store::{Admission, Commit, Outcome, Progress, Store, StoreError, Write};
 use scheduler::change::{Grant, NewJobRow};
 use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
@@ -35,6 +36,10 @@ pub(crate) struct Disk {
     pub(in crate::orchestrator) committed: Option<(Reading, Timestamp)>,
     /// When something was written last.
     pub(crate) written: Timestamp,
+    /// Counts the IDs that the runner of schedules has made.
+    pub(crate) minted: u64,
+    /// Sabotage: states of schedules that the next commit stores.
+    apart: Vec<RecordRow>,
 }
 
 // === impl Disk ===
@@ -52,6 +57,8 @@ impl Disk {
             full_until: Timestamp::ZERO,
             committed: None,
             written: Timestamp::ZERO,
+            minted: 0,
+            apart: Vec::new(),
         }
     }
 
@@ -60,6 +67,7 @@ impl Disk {
             return Err(full());
         }
         self.written = now;
+        self.apart.clear();
         self.store.take()
     }
 
@@ -78,7 +86,10 @@ impl Disk {
             Ok(Admission::New) | Err(_) => {}
         }
         let idle = self.idle();
-        let outcome = commit.write_to(&mut self.store)?;
+        let outcome = match self.sabotage {
+            Some(Sabotage::StoreDueTimesApart) => self.write_apart(commit)?,
+            _ => commit.write_to(&mut self.store)?,
+        };
         self.note_joined();
         self.note_specs(commit);
         if let Outcome::Written(_) = outcome {
@@ -139,6 +150,21 @@ impl Disk {
         let over = store.jobs.values_mut().filter(|row| !row.live);
         over.for_each(|row| row.state = JobStateType::Running);
         load(&mut store)
+    }
+
+    /// Sabotage: the job of a due time is one commit, and that it is decided is in the next.
+    fn write_apart(&mut self, commit: &NumberedCommit) -> Result<Outcome, StoreError> {
+        let Content::Batch(batch) = &commit.content else {
+            return commit.write_to(&mut self.store);
+        };
+        let is_state = |row: &RecordRow| row.key.kind == RecordKind::ScheduleState;
+        let (states, rest): (Vec<_>, Vec<_>) = batch.records.iter().cloned().partition(is_state);
+        let mut records = std::mem::replace(&mut self.apart, states);
+        records.extend(rest);
+        let Batch { output, keys, audit, loads, .. } = &**batch;
+        let (changes, records) = (&output.changes, &*records);
+        let write = Write::Batch { changes, keys, records, audit, loads };
+        self.store.commit(&Commit { id: commit.id, stamp: commit.stamp, write })
     }
 
     /// The nodes that are stored as idle.

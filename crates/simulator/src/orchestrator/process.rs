@@ -9,7 +9,7 @@ use std::time::Duration;
 use api_types::protocol::HeartbeatAnswer;
 use api_types::{NodeId, Timestamp};
 use control_plane::clock::{ServiceClock, Stamp};
-use control_plane::step::{Action, Event, Lookups, Step, TermState, Trust};
+use control_plane::step::{Action, DueTime, Envelope, Event, Lookups, Step, TermState, Trust};
 use control_plane::store::{Outcome, Removed, Retention};
 use scheduler::silence::{self, HeartbeatArrival};
 use scheduler::time::Moment;
@@ -18,7 +18,7 @@ use scheduler::{Settings, invariants};
 use self::commit::SlowCommit;
 use super::disk::Disk;
 use super::outgoing::{Outgoing, Stream};
-use super::requests::{envelope, mishear};
+use super::requests::{due_run, envelope, mishear};
 use super::sabotage::sabotaged;
 use super::times::TRUST;
 use super::witness::Witness;
@@ -26,6 +26,7 @@ use crate::digest::Digest;
 use crate::machine::Machine;
 use crate::network::{Answer, Caller, Request, RequestBody, StreamLine};
 use crate::random::Random;
+use crate::schedule::CHECK;
 use crate::summary::Sabotage;
 
 /// With so many live jobs, the invariants are checked after every second commit.
@@ -52,6 +53,8 @@ pub(crate) struct Process {
     /// The store does not answer it before this moment.
     pub(crate) cut_off_until: Timestamp,
     slow: Option<SlowCommit>,
+    /// Due times that the runner checks, until when.
+    due: VecDeque<(Timestamp, DueTime)>,
     /// So many commits are not checked before the next that is.
     unchecked: usize,
     /// Heartbeats that the step was told of, and that the scheduler may still refuse.
@@ -128,6 +131,7 @@ impl Process {
             paused_until: Timestamp::ZERO,
             cut_off_until: Timestamp::ZERO,
             slow: None,
+            due: VecDeque::new(),
             unchecked: 0,
             noted: Vec::new(),
             gap: Duration::ZERO,
@@ -160,9 +164,11 @@ impl Process {
         } else {
             let rest = plan.most.min(self.inbox.len());
             first.extend(self.inbox.drain(..rest));
-            if !first.is_empty() {
-                let inputs: Vec<_> =
+            let due = self.checked(stamp, around);
+            if !first.is_empty() || !due.is_empty() {
+                let mut inputs: Vec<_> =
                     first.into_iter().map(|r| envelope(r, stamp, around.sabotage)).collect();
+                inputs.extend(due);
                 let known =
                     Lookups::for_inputs(&inputs).ask(&mut around.disk.store, stamp.moment).ok();
                 after = self.on(Event::Inputs { inputs, known }, stamp, around, plan, outgoing);
@@ -183,8 +189,20 @@ impl Process {
                 return After::Sleep(slow.until.since(around.now).max(SHORTEST_SLEEP));
             }
             let wake = self.step.wake().expect("nothing is under way after a turn");
-            After::Sleep(wake.since(stamp.moment).max(SHORTEST_SLEEP))
+            let wake = wake.since(stamp.moment);
+            let checked = self.due.front().map_or(wake, |(until, _)| until.since(around.now));
+            After::Sleep(wake.min(checked).max(SHORTEST_SLEEP))
         })
+    }
+
+    /// What the runner has checked by now.
+    fn checked(&mut self, stamp: Stamp, around: &mut Surroundings<'_>) -> Vec<Envelope<Caller>> {
+        let mut checked = Vec::new();
+        while let Some((_, time)) = self.due.pop_front_if(|(until, _)| *until <= around.now) {
+            around.disk.minted += 1;
+            checked.push(due_run(time, around.disk.minted, stamp));
+        }
+        checked
     }
 
     /// Whether it serves, and nothing is the matter with it or its store.
@@ -294,8 +312,6 @@ impl Process {
         let mut actions = VecDeque::from(self.step.on(event, stamp));
         while let Some(action) = actions.pop_front() {
             let event = match action {
-                // No schedule is put in the simulated world.
-                Action::Due(_) => continue,
                 Action::Take(_) if around.is_deposed => return Some(After::Deposed),
                 Action::Take(_) => Event::Took(self.take(stamp, around, plan.random)),
                 Action::Commit(commit) => {
@@ -335,6 +351,11 @@ impl Process {
                 }
                 Action::Release(release) => {
                     self.release(release, around, outgoing);
+                    continue;
+                }
+                Action::Due(due) => {
+                    let until = around.now + CHECK;
+                    self.due.extend(due.into_iter().map(|time| (until, time)));
                     continue;
                 }
                 Action::Refuse { callers, why: _ } => {

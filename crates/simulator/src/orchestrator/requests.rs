@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api_types::protocol::{Assignment, FailureCause, ProbeOutcome, Report, Work};
 use control_plane::clock::Stamp;
 use control_plane::records::{Expected, RecordWrite};
-use control_plane::step::{self, Envelope, IdempotencyKey, Origin, Submission};
+use control_plane::step::{self, DueTime, Envelope, IdempotencyKey, Origin, Submission};
 use scheduler::change::AssignmentChange;
 use scheduler::input::{Input, Submit};
 
@@ -13,6 +13,7 @@ use super::disk::Disk;
 use super::times::LEASE;
 use crate::groups;
 use crate::network::{Caller, Request, RequestBody, Sender};
+use crate::schedule;
 use crate::summary::Sabotage;
 
 pub(super) fn envelope(
@@ -59,6 +60,13 @@ pub(super) fn envelope(
         }
     };
     enclose(step::Request::Input(input), arrived, caller)
+}
+
+/// A due time that the runner has checked.
+pub(super) fn due_run(time: DueTime, number: u64, arrived: Stamp) -> Envelope<Caller> {
+    let caller = Caller { sender: Sender::Runner, number: 0, stream: None };
+    let run = Box::new(schedule::checked(time, number));
+    enclose(step::Request::Due(run), arrived, caller)
 }
 
 /// Sabotage: the cause of a failure is mistaken.
@@ -117,7 +125,7 @@ fn misread(submit: &mut Submit, sabotage: Option<Sabotage>) {
 fn enclose(request: step::Request, arrived: Stamp, caller: Caller) -> Envelope<Caller> {
     let origin = match caller.sender {
         Sender::Agent { .. } => Origin::Node,
-        Sender::Client { .. } => Origin::User,
+        Sender::Client { .. } | Sender::Runner => Origin::User,
     };
     Envelope { origin, arrived: arrived.now(), request, audit: None, caller }
 }

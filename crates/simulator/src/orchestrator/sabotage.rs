@@ -56,7 +56,8 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::ForgetHolders
             | Sabotage::KeepUnits
             | Sabotage::ForgetOutcomes
-            | Sabotage::ForgetEnds,
+            | Sabotage::ForgetEnds
+            | Sabotage::StoreDueTimesApart,
         )
         | None => stamp,
     }

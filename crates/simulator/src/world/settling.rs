@@ -1,6 +1,7 @@
 //! Whether the world has settled: no work is in progress.
 
 use super::World;
+use crate::schedule;
 use crate::workload::RequestState;
 
 // === impl World: settling ===
@@ -11,10 +12,14 @@ impl World {
         self.requests.iter().all(|request| request.state != RequestState::Open)
             && self.orchestrator.disk.store.jobs.values().all(|job| !job.live)
             && self.agents.iter().all(|agent| agent.gone || agent.is_idle())
+            && schedule::has_caught_up(self)
     }
 
     pub(super) fn why_not_settled(&self) -> String {
         let mut reasons = Vec::new();
+        if !schedule::has_caught_up(self) {
+            reasons.push("a schedule has due times that are not decided".to_owned());
+        }
         for (number, request) in self.requests.iter().enumerate() {
             if request.state == RequestState::Open {
                 reasons.push(format!("request {number} got no response: {:?}", request.body));

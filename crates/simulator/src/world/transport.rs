@@ -166,7 +166,7 @@ impl World {
     pub(super) fn is_disconnected(&self, sender: Sender) -> bool {
         match sender {
             Sender::Agent { agent, .. } => self.agents[agent].disconnected_until > self.now,
-            Sender::Client { .. } => false,
+            Sender::Client { .. } | Sender::Runner => false,
         }
     }
 
@@ -233,6 +233,7 @@ impl World {
     pub(super) fn answered(&mut self, sender: Sender, number: u64, answer: Answer) {
         match sender {
             Sender::Client { request } => self.client_answered(request, answer),
+            Sender::Runner => {}
             Sender::Agent { agent, process } => {
                 match self.readiness(agent, process) {
                     Readiness::Ready => {}

@@ -50,6 +50,7 @@ mod reboots;
 mod restart;
 mod retries;
 mod runs;
+mod schedules;
 mod schemathesis;
 mod sdk;
 mod secrets;
