@@ -27,6 +27,7 @@ route("/nodes/:id", "node", () => import("./pages/node.js"));
 route("/events", "events", () => import("./pages/events.js"));
 route("/access", "access", () => import("./pages/access.js"));
 route("/access/secrets", "secrets", () => import("./pages/secrets.js"));
+route("/access/groups", "groups", () => import("./pages/groups.js"));
 route("/access/join-tokens", "join-tokens", () => import("./pages/join-tokens.js"));
 route("/access/audit", "audit", () => import("./pages/audit.js"));
 route("/reference", "reference", () => import("./pages/reference.js"));

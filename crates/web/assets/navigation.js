@@ -17,7 +17,7 @@ const PAGES = [
   [() => session.may("submit") ? "/submit" : "", "Submit", "submit", "submit"],
   ["/nodes", "Nodes", "nodes", "nodes node"],
   ["/events", "Events", "events", "events"],
-  [() => session.access, "Access", "access", "access secrets join-tokens audit"],
+  [() => session.access, "Access", "access", "access secrets groups join-tokens audit"],
 ];
 
 /** @returns {{ parts: Node[], search: () => void }} */

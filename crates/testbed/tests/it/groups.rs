@@ -54,9 +54,8 @@ async fn running(cluster: &Cluster) -> usize {
 async fn jobs_of_a_group_stay_within_its_limit_although_the_orchestrator_is_killed_twice() {
     let shared = tempfile::tempdir().unwrap();
     let path = shared.path().display().to_string();
-    let agents = [(); 2].map(|()| {
-        AgentSpec::new().cpu("8").setting("COMPUTE_AGENT_ALLOW_LOCAL_PATHS", &path)
-    });
+    let agents = [(); 2]
+        .map(|()| AgentSpec::new().cpu("8").setting("COMPUTE_AGENT_ALLOW_LOCAL_PATHS", &path));
     let spec = agents.into_iter().fold(ClusterSpec::new(), ClusterSpec::agent);
     let Some(mut cluster) = spec.start().await else { return };
     put(&cluster, "db", i64::try_from(LIMIT).expect("small")).await;
