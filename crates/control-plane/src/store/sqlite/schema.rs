@@ -35,16 +35,13 @@ pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 pub(super) const FORMAT: u32 = 25;
 
 /// The oldest format whose releases may open what this one writes.
-pub(super) const OLDEST: u32 = WITH_GROUPS;
+pub(super) const OLDEST: u32 = 25;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
 
 /// The first format that has the outcomes of slots.
 const WITH_OUTCOMES: u32 = 24;
-
-/// The first format whose plans may name concurrency groups, which an older release would ignore.
-const WITH_GROUPS: u32 = 25;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;
@@ -75,11 +72,8 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     prune::STEP,
     nodes::STEP_IDLE,
     outcomes::STEP,
-    FORMAT_25,
+    "", // Concurrency groups are records, and plans name them.
 ];
-
-/// Groups are records, so that only the format changes.
-const FORMAT_25: &str = "";
 
 const FORMAT_1: &str = "
 CREATE TABLE progress (
