@@ -6,6 +6,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=task.rs");
+    println!("cargo:rerun-if-changed=span.rs");
     println!("cargo:rerun-if-changed=build.rs");
     let variable = |name| env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}"));
     let output = PathBuf::from(variable("OUT_DIR")).join("task");

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+mod span;
+
 const USAGE: &str = "usage: task SUBCOMMAND
   echo WORD...                 print the words; `err` prints them to stderr
-  sleep SECONDS                wait, then print a line; exit with 143 on SIGTERM
-  stubborn SECONDS             the same, but ignore SIGTERM
+  sleep SECONDS, stubborn SECONDS  wait, then print a line; exit with 143 on SIGTERM, or ignore it
   await                        print a line, wait for SIGUSR1, print another line
   exit CODE [WORD...]          print the words, exit with the code
   exit odd                     exit with 1 if the index of the execution is odd
@@ -23,8 +24,7 @@ const USAGE: &str = "usage: task SUBCOMMAND
   cat PATH...                  print files
   wc [--share] [PATH]          count lines, words and bytes of every file below PATH (/inputs);
                                with --share only this execution's part of the lines
-  write PATH WORD...           write a file
-  span PATH NAME SECONDS       add the lines +NAME and, after a while, -NAME to a file
+  write PATH WORD..., span PATH NAME SECONDS  write a file, or note start and end in a shared one
   fill PATH MEGABYTES [SECONDS]  write a file of this size, then wait
   memory MEGABYTES [SECONDS]   allocate this much memory, then hold it
   nest PATH DEPTH              make DEPTH directories, each in the one before
@@ -55,13 +55,11 @@ fn main() -> ExitCode {
     // Process 1 of a container has no default action for SIGTERM.
     on_sigterm(end_on_sigterm as extern "C" fn(i32) as usize);
     let arguments: Vec<String> = env::args().skip(1).collect();
-    match run(&arguments) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            eprintln!("task: {error}");
-            ExitCode::from(2)
-        }
-    }
+    let failed = |error| {
+        eprintln!("task: {error}");
+        ExitCode::from(2)
+    };
+    run(&arguments).map_or_else(failed, ExitCode::from)
 }
 
 type Outcome = Result<u8, Box<dyn std::error::Error>>;
@@ -101,11 +99,7 @@ fn run(arguments: &[String]) -> Outcome {
             fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}"))?;
             println!("wrote {path}");
         }
-        ["span", path, name, seconds] => {
-            note(path, &format!("+{name}"))?;
-            sleep(seconds)?;
-            note(path, &format!("-{name}"))?;
-        }
+        ["span", path, name, seconds] => span::note(path, name, duration(seconds)?)?,
         ["fill", path, megabytes] => fill_file(path, megabytes.parse()?, Duration::ZERO)?,
         ["fill", path, megabytes, seconds] => {
             fill_file(path, megabytes.parse()?, duration(seconds)?)?;
@@ -170,14 +164,6 @@ static IS_SIGNALLED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note_signal(_: i32) {
     IS_SIGNALLED.store(true, Ordering::Relaxed);
-}
-
-/// Adds a line to a file that several tasks share.
-fn note(path: &str, line: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let mut file = fs::OpenOptions::new().create(true).append(true).open(path)?;
-    // In one piece, so that lines of several tasks do not mix.
-    file.write_all(format!("{line}\n").as_bytes())?;
-    Ok(())
 }
 
 fn await_signal() {

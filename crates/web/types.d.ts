@@ -309,6 +309,26 @@ export interface Schedule {
   LastRun?: ScheduleRun;
 }
 
+export interface GroupJob {
+  JobID: string;
+  Name: string;
+  Executions?: number;
+}
+
+export interface Group {
+  Name: string;
+  Namespace: string;
+  Limit: number;
+  Running: number;
+  Holding: number;
+  Waiting: number;
+  WaitingIsMore?: boolean;
+  Holders?: GroupJob[];
+  Waiters?: GroupJob[];
+  CreateTime: string;
+  ModifyTime: string;
+}
+
 export interface Secret {
   Name: string;
   Namespace: string;

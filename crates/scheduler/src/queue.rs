@@ -242,7 +242,7 @@ impl Queue {
     }
 
     /// Jobs of the class began or ceased to wait, so that another one may be the first.
-    fn head_changed(&mut self, id: ClassId) {
+    pub(in crate::queue) fn head_changed(&mut self, id: ClassId) {
         self.changed.push(id);
         let class =
             self.classes.get(&id).expect("a class lives as long as a job is counted into it");
@@ -265,39 +265,6 @@ impl Queue {
             }
             self.first.extend(best.map(|best| (best, pool_id)));
         }
-    }
-
-    /// The group, which is full, keeps the class out of the heads of its pool.
-    pub(crate) fn hold(&mut self, id: ClassId, by: GroupId) {
-        let class = self.class_mut(id);
-        let Some(rank) = class.waiting.first().copied() else { return };
-        // Nodes that gain room from now on are not offered to it.
-        class.annotated |= core::mem::take(&mut class.blocked);
-        class.restored = false;
-        self.groups.hold(Entry::Class(id), rank, by);
-        self.head_changed(id);
-    }
-
-    /// No group keeps the class out of the heads of its pool.
-    pub(crate) fn open(&mut self, id: ClassId) {
-        self.groups.open(Entry::Class(id));
-        self.head_changed(id);
-    }
-
-    /// Whether a group that is full keeps the class out of the heads of its pool.
-    pub(crate) fn is_held(&self, id: ClassId) -> bool {
-        self.groups.is_held(Entry::Class(id))
-    }
-
-    /// The group that has no unit for a job of the class.
-    pub(crate) fn lacking(&self, id: ClassId) -> Option<GroupId> {
-        self.groups.lacking(&self.class(id).groups)
-    }
-
-    /// The first job of the class that waits for room, not for a group.
-    pub(crate) fn first_of(&self, id: ClassId) -> Option<Rank> {
-        let class = self.classes.get(&id)?;
-        class.waiting.first().copied().filter(|_| !self.is_held(id))
     }
 
     /// Stores why the jobs of the class wait, until the next explanation or until no job waits.

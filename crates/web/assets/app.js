@@ -29,6 +29,7 @@ route("/schedules", "schedules", () => import("./pages/schedules.js"));
 route("/schedules/:namespace/:name", "schedules", () => import("./pages/schedules.js"));
 route("/access", "access", () => import("./pages/access.js"));
 route("/access/secrets", "secrets", () => import("./pages/secrets.js"));
+route("/access/groups", "groups", () => import("./pages/groups.js"));
 route("/access/join-tokens", "join-tokens", () => import("./pages/join-tokens.js"));
 route("/access/audit", "audit", () => import("./pages/audit.js"));
 route("/reference", "reference", () => import("./pages/reference.js"));

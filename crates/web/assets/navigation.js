@@ -18,7 +18,7 @@ const PAGES = [
   ["/nodes", "Nodes", "nodes", "nodes node"],
   ["/events", "Events", "events", "events"],
   ["/schedules", "Schedules", "schedules", "schedules"],
-  [() => session.access, "Access", "access", "access secrets join-tokens audit"],
+  [() => session.access, "Access", "access", "access secrets groups join-tokens audit"],
 ];
 
 /** @returns {{ parts: Node[], search: () => void }} */

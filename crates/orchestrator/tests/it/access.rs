@@ -10,6 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use self::requests::{of_cluster, of_process};
+use crate::groups::{HOME_GROUP, of_groups};
 use crate::node::FakeNode;
 use crate::oidc;
 use crate::roles::OLD_GROUP;
@@ -105,6 +106,8 @@ impl Guarded {
         guarded.ask(Method::PUT, HOME_SECRET, &guarded.admin, Some(&body)).await.ok();
         guarded.ask(Method::PUT, HOME_CREDENTIAL, &guarded.admin, Some(&credential())).await.ok();
         guarded.ask(Method::PUT, HOME_SCHEDULE, &guarded.admin, Some(&schedule())).await.ok();
+        let limit = json!({ "Limit": 1 });
+        guarded.ask(Method::PUT, HOME_GROUP, &guarded.admin, Some(&limit)).await.ok();
         guarded
     }
 
@@ -215,6 +218,7 @@ impl Guarded {
         ]);
         requests.extend(of_cluster());
         requests.extend(of_namespace());
+        requests.extend(of_groups());
         requests.extend(of_process());
         requests.extend(of_tokens());
         requests

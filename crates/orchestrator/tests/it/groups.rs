@@ -3,17 +3,31 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::access::Guarded;
+use crate::access::{Guarded, Request};
 use crate::node::{FakeNode, executions};
 use crate::server::{JOBS, Server, job_path, job_with, list, redacted, text};
 
 const GROUPS: &str = "/api/v1/orchestrator/groups";
+
+/// A group of the namespace that the table of roles is about.
+pub(crate) const HOME_GROUP: &str = "/api/v1/orchestrator/groups/db?namespace=home";
 
 crate::covers! {
     "listGroups" => a_group_is_put_listed_described_and_deleted;
     "describeGroup" => a_group_is_put_listed_described_and_deleted;
     "putGroup" => a_group_is_put_listed_described_and_deleted;
     "deleteGroup" => a_group_is_put_listed_described_and_deleted;
+}
+
+/// The requests about groups, for the table of roles.
+pub(crate) fn of_groups() -> [(&'static str, Request); 4] {
+    let (get, put, delete) = (Method::GET, Method::PUT, Method::DELETE);
+    [
+        ("listGroups", (get.clone(), format!("{GROUPS}?namespace=home"), None)),
+        ("describeGroup", (get, HOME_GROUP.to_owned(), None)),
+        ("putGroup", (put, HOME_GROUP.to_owned(), Some(json!({ "Limit": 1 })))),
+        ("deleteGroup", (delete, path("none", "home"), None)),
+    ]
 }
 
 fn path(name: &str, namespace: &str) -> String {
@@ -122,10 +136,10 @@ async fn an_owner_changes_groups_and_a_viewer_sees_those_of_its_namespace() {
     let guarded = Guarded::start().await;
     let owner = guarded.token("owner", &["team"]).await;
     let viewer = guarded.token("viewer", &["team"]).await;
-    let limit = Some(json!({ "Limit": 1 }));
+    let limit = json!({ "Limit": 1 });
     let one = path("db", "team");
-    guarded.ask(Method::PUT, &one, &viewer, limit.clone()).await.refused(403, "Forbidden");
-    guarded.ask(Method::PUT, &one, &owner, limit).await.ok();
+    guarded.ask(Method::PUT, &one, &viewer, Some(&limit)).await.refused(403, "Forbidden");
+    guarded.ask(Method::PUT, &one, &owner, Some(&limit)).await.ok();
     guarded.ask(Method::GET, &one, &viewer, None).await.ok();
     let other = path("db", "default");
     guarded.ask(Method::GET, &other, &viewer, None).await.refused(404, "NamespaceNotFound");

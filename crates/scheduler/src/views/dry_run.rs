@@ -43,7 +43,8 @@ pub struct Preview {
 
 pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
     let demand = &plan.demand;
-    let most = if plan.max_running == 0 { u32::MAX } else { plan.max_running };
+    let units = state.queue.groups.units_left(&plan.namespace, &plan.groups);
+    let most = if plan.max_running == 0 { units } else { plan.max_running.min(units) };
     // It would be the youngest of its priority.
     let last = JobId::from_uuid(uuid::Uuid::max());
     let namespace = plan.namespace.as_str().into();
@@ -78,8 +79,9 @@ pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
             let given = given.get(id).copied().unwrap_or(0);
             let reason = match (obstacle, given) {
                 (Some(obstacle), _) => obstacle.text(),
+                (None, 0) if units == 0 => "has room, but its concurrency group is full".to_owned(),
                 (None, 0) if plan.is_per_node() => {
-                    "has room, but MaxRunning holds executions back".to_owned()
+                    "has room, but a limit holds executions back".to_owned()
                 }
                 (None, 0) => "has room, but emptier nodes come first".to_owned(),
                 (None, 1) => "would get 1 execution".to_owned(),

@@ -8,6 +8,7 @@ use api_types::gate::GateType;
 use api_types::job::{JobSpec, JobStateType, JobType, OnConflict};
 use control_plane::store::memory::spec_json;
 use scheduler::input::{Answer, Input, Refusal, Submit};
+use scheduler::plan::JobPlan;
 
 use crate::specs::{batch, job, with_cpu, with_retries};
 use crate::world::World;
@@ -286,4 +287,20 @@ fn classes_without_room_are_passed_over_several_turns() {
     assert_eq!(world.live(last).len(), 0);
     world.pass(SECOND);
     assert_eq!(world.live(last).len(), 1);
+}
+
+#[test]
+fn a_dry_run_counts_the_units_that_are_left() {
+    let (mut world, _) = World::with_nodes(2);
+    put(&mut world, "db", 3);
+    let spec = within(&["db"], batch(5));
+    let plan = JobPlan::from_spec(&spec).expect("a checked job");
+    let given = |world: &World| {
+        let nodes = world.scheduler.preview(&plan, spec.count).nodes;
+        nodes.into_iter().map(|node| node.reason).collect::<Vec<_>>()
+    };
+    let before = given(&world);
+    assert!(before.contains(&"would get 2 executions".to_owned()), "{before:?}");
+    world.submit(&spec);
+    assert_eq!(given(&world), ["has room, but its concurrency group is full"; 2]);
 }

@@ -245,6 +245,6 @@ fn a_dry_run_places_no_more_than_the_job_allows() {
     assert_eq!(of_array.iter().filter(|(chosen, _)| *chosen).count(), 2);
     let of_fleet = chosen(&limited(1, job(JobType::Ops)));
     assert_eq!(of_fleet[0], (true, "would get 1 execution".to_owned()));
-    let held = "has room, but MaxRunning holds executions back".to_owned();
+    let held = "has room, but a limit holds executions back".to_owned();
     assert_eq!(of_fleet[1..], [(false, held.clone()), (false, held)]);
 }

@@ -127,7 +127,7 @@ async function remove({ list, word, one, refresh }, { Name, Namespace }) {
   refresh();
 }
 
-/** The name and the namespace, which stay once there is something of that name. @param {Secret | null} before @param {string[]} namespaces @param {string} placeholder */
+/** The name and the namespace, which stay once there is something of that name. @param {{ Name: string, Namespace: string } | null} before @param {string[]} namespaces @param {string} placeholder */
 export function nameFields(before, namespaces, placeholder) {
   const name = h("input", {
     type: "text",

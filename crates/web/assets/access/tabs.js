@@ -9,6 +9,7 @@ import { session } from "../session.js";
 const TABS = [
   ["/access", "Tokens and namespaces", "tokens"],
   ["/access/secrets", "Secrets", "secrets"],
+  ["/access/groups", "Groups", "secrets"],
   ["/access/join-tokens", "Join tokens", "operate"],
   ["/access/audit", "Audit log", "audit"],
 ];

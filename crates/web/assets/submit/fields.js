@@ -61,6 +61,13 @@ export const GROUPS = [
       { path: "Count", name: "Executions", kind: "number" },
       { path: "MaxRunning", name: "Of these, at the same time", kind: "number", placeholder: "all" },
       {
+        path: "ConcurrencyGroups",
+        name: "Concurrency groups, one a line",
+        kind: "lines",
+        placeholder: "db",
+        hint: "Of batch and ops jobs; they limit what several jobs run at the same time.",
+      },
+      {
         path: "MaxFailed",
         name: "Failed executions that the job may have",
         kind: "number",

@@ -78,13 +78,9 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     prune::STEP,
     nodes::STEP_IDLE,
     outcomes::STEP,
-    FORMAT_25,
+    "", // Groups and schedules are records, and plans name groups.
     dependencies::STEP,
 ];
-
-/// Groups and schedules are records, so that only the format changes: an older release would ignore
-/// the groups of a plan, and reads no records of these kinds.
-const FORMAT_25: &str = "";
 
 const FORMAT_1: &str = "
 CREATE TABLE progress (
