@@ -76,7 +76,8 @@ impl NumberedCommit {
     pub fn write_to(&self, store: &mut dyn Store) -> Result<Outcome, StoreError> {
         let write = match &self.content {
             Content::Batch(batch) => {
-                let Batch { output, keys, records, audit, loads, runs: _, inputs: _ } = batch.as_ref();
+                let Batch { output, keys, records, audit, loads, runs: _, inputs: _ } =
+                    batch.as_ref();
                 Write::Batch { changes: &output.changes, keys, records, audit, loads }
             }
             Content::Removal(removal) => Write::Removal(*removal),

@@ -254,16 +254,8 @@ impl<C> Step<C> {
                 let scheduler = *scheduler;
                 let schedules = Schedules::load(&records, &scheduler);
                 let due = schedules.wake(now);
-                let serving = Serving {
-                    scheduler,
-                    records,
-                    schedules,
-                    audit,
-                    term,
-                    last_commit,
-                    wake,
-                    due,
-                };
+                let serving =
+                    Serving { scheduler, records, schedules, audit, term, last_commit, wake, due };
                 let serving = Box::new(serving);
                 self.serve(serving, Arc::default(), Vec::new(), now)
             }
@@ -342,11 +334,7 @@ impl<C> Step<C> {
 
 impl Serving {
     /// Once the inputs of a turn are handled: what is due now.
-    fn decide_schedules<C>(
-        &mut self,
-        builder: &mut CommitBuilder<C>,
-        now: Stamp,
-    ) -> Vec<DueTime> {
+    fn decide_schedules<C>(&mut self, builder: &mut CommitBuilder<C>, now: Stamp) -> Vec<DueTime> {
         let Self { scheduler, records, schedules, .. } = self;
         schedules.ended(builder.ended_jobs().into_iter(), records, scheduler);
         let due = schedules.decide(records, scheduler, now, |records, write, outcome| {

@@ -51,9 +51,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Credential(command) => {
             credentials::run(&Session::open(out, &global)?, &command).await
         }
-        Command::Schedule(command) => {
-            schedules::run(&Session::open(out, &global)?, &command).await
-        }
+        Command::Schedule(command) => schedules::run(&Session::open(out, &global)?, &command).await,
         Command::Secret(command) => secrets::run(&Session::open(out, &global)?, &command).await,
         Command::Key(command) => keys::run(&Session::open(out, &global)?, &command).await,
         Command::Audit(command) => audit::run(&Session::open(out, &global)?, &command).await,

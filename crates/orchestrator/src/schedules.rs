@@ -93,7 +93,10 @@ pub(crate) fn check(api: &Api, scheduled: &ScheduledJob<'_>) -> Result<Accepted,
     }
     let mut job = (*job).clone();
     let Some(fields) = job.as_object_mut() else {
-        return Err(refused("", "must be a job, like the one in the body of Create Job".to_owned()));
+        return Err(refused(
+            "",
+            "must be a job, like the one in the body of Create Job".to_owned(),
+        ));
     };
     fill_in(fields, "Namespace", namespace);
     fill_in(fields, "Name", schedule);

@@ -17,10 +17,10 @@ mod text;
 
 use std::sync::Arc;
 
-use api_types::{JobId, Timestamp};
 use api_types::error::FieldError;
 use api_types::job::JobSpec;
 use api_types::submission::CreateJobRequest;
+use api_types::{JobId, Timestamp};
 use control_plane::schedule::{SCHEDULE_META, SCHEDULED_TIME_ENV, SCHEDULED_TIME_META};
 use uuid::Uuid;
 

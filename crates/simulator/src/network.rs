@@ -16,8 +16,13 @@ const UNREAD: u64 = 0;
 /// The sender of a request: an agent with its process number, or a client's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
-    Agent { agent: usize, process: u64 },
-    Client { request: usize },
+    Agent {
+        agent: usize,
+        process: u64,
+    },
+    Client {
+        request: usize,
+    },
     /// What checks the due times of schedules, next to the step.
     Runner,
 }

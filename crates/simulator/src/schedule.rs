@@ -62,8 +62,7 @@ fn plan(epoch: Timestamp) -> Plan {
 /// Stores it, before any process begins.
 pub(super) fn put(store: &mut MemoryStore, stamp: Stamp) {
     let now = stamp.reading.wall;
-    let definition =
-        Definition { plan: plan(now), job: serde_json::Value::Null, create_time: now };
+    let definition = Definition { plan: plan(now), job: serde_json::Value::Null, create_time: now };
     let value = serde_json::to_string(&definition).expect("plain data");
     let key = RecordKind::Schedule.key(key());
     let row = RecordRow { key, version: 1, value: Some(value.into()) };

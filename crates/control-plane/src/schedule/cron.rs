@@ -155,9 +155,8 @@ impl Times {
         let end = self.end(after)?;
         let local = self.zone.to_datetime(after);
         let changed = self.zone.preceding(after).next();
-        let is_near = changed.is_some_and(|change| {
-            after.duration_since(change.timestamp()) < LONGEST_CHANGE
-        });
+        let is_near =
+            changed.is_some_and(|change| after.duration_since(change.timestamp()) < LONGEST_CHANGE);
         // A time that a recent change has skipped or repeated is due at another one.
         let mut from = if is_near { local.checked_sub(LONGEST_CHANGE).ok()? } else { local };
         loop {

@@ -47,9 +47,9 @@ pub fn next(plan: &Plan, times: &Times, decided: Timestamp, now: Timestamp) -> N
         Some(at) => &due[..at],
         None => &due[..],
     };
-    let missed = skipped.last().map(|last| {
-        (*last, reason(plan, !is_allowed(*last), *last, skipped.len() > 1))
-    });
+    let missed = skipped
+        .last()
+        .map(|last| (*last, reason(plan, !is_allowed(*last), *last, skipped.len() > 1)));
     Next { run: allowed.map(|at| due[at]), missed }
 }
 

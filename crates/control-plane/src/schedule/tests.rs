@@ -44,7 +44,9 @@ fn after_an_absence_each_way_to_catch_up_does_what_it_says() {
     assert!(started.is_empty());
     assert_eq!(
         left_out,
-        ["the service was away; the runs up to 2026-03-02T03:00:00Z were left out: CatchUp is None"]
+        [
+            "the service was away; the runs up to 2026-03-02T03:00:00Z were left out: CatchUp is None"
+        ]
     );
     let (started, left_out) = runs(&plan(CatchUp::Latest, 0), now);
     assert_eq!((started, left_out.len()), (vec!["2026-03-02T03:00:00Z".to_owned()], 1));
@@ -144,7 +146,9 @@ fn schedules_of_a_namespace_and_their_bytes_have_a_bound() {
     let refused = records.apply(&[write("a", "more", 1)], 1);
     assert!(matches!(refused, Err(RecordRefusal::NoRoom { .. })), "{refused:?}");
     records.apply(&[write("a", "7", 1)], 1).unwrap();
-    let fits = (MAX_SCHEDULES_BYTES - records.of_kind(RecordKind::Schedule).map(|it| it.value.len()).sum::<usize>()) / MAX_SCHEDULE_BYTES;
+    let fits = (MAX_SCHEDULES_BYTES
+        - records.of_kind(RecordKind::Schedule).map(|it| it.value.len()).sum::<usize>())
+        / MAX_SCHEDULE_BYTES;
     for number in 0..fits {
         records.apply(&[write("b", &number.to_string(), MAX_SCHEDULE_BYTES)], 1).unwrap();
     }

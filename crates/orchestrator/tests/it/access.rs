@@ -252,7 +252,10 @@ fn of_namespace() -> [(&'static str, Request); 14] {
         ("putSchedule", (put.clone(), home_schedule.clone(), Some(schedule()))),
         ("describeSchedule", (get.clone(), home_schedule, None)),
         ("deleteSchedule", (delete.clone(), cluster("schedules/none?namespace=home"), None)),
-        ("triggerSchedule", (Method::POST, cluster("schedules/nightly/trigger?namespace=home"), None)),
+        (
+            "triggerSchedule",
+            (Method::POST, cluster("schedules/nightly/trigger?namespace=home"), None),
+        ),
         ("listScheduleRuns", (get.clone(), cluster("schedules/nightly/runs?namespace=home"), None)),
     ]
 }

@@ -184,7 +184,8 @@ async fn after_an_absence_over_three_due_times_each_way_to_catch_up_does_what_it
         assert_eq!(outcome, "Skipped", "{runs:?}");
         assert!(why.contains(reason), "{why}");
     }
-    let jobs = |runs: &[(String, String, String)]| runs.iter().filter(|run| !run.2.is_empty()).count();
+    let jobs =
+        |runs: &[(String, String, String)]| runs.iter().filter(|run| !run.2.is_empty()).count();
     let (all, latest) = (runs(&server, "all").await, runs(&server, "latest").await);
     server.restart().await;
     let later = (runs(&server, "all").await, runs(&server, "latest").await);

@@ -54,7 +54,11 @@ async fn no_run_is_lost_and_none_happens_twice_wherever_the_orchestrator_is_kill
         restart_before_a_minute(&mut cluster, round).await;
         let caught_up = eventually("what was missed has jobs", async || {
             let times = due_times(&cluster).await;
-            if times.len() as u64 >= 2 * round - 1 { Ok(times.len()) } else { Err(format!("{times:?}")) }
+            if times.len() as u64 >= 2 * round - 1 {
+                Ok(times.len())
+            } else {
+                Err(format!("{times:?}"))
+            }
         })
         .await;
         let crashes = cluster.orchestrator.crashes();

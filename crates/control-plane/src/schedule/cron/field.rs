@@ -17,9 +17,7 @@ pub(super) const MONTH: Kind = Kind {
     name: "month",
     least: 1,
     most: 12,
-    words: &[
-        "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
-    ],
+    words: &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
 };
 /// Sunday is 0 and 7.
 pub(super) const WEEKDAY: Kind = Kind {

@@ -93,7 +93,8 @@ fn two_times_within_a_gap_are_due_once() {
         ["2026-03-29T01:00:00Z"],
         "the end of the gap is three o'clock"
     );
-    let found = between("0 12 30 12 *", "Pacific/Apia", "2011-12-01T00:00:00Z", "2012-02-01T00:00:00Z");
+    let found =
+        between("0 12 30 12 *", "Pacific/Apia", "2011-12-01T00:00:00Z", "2012-02-01T00:00:00Z");
     assert_eq!(found, ["2011-12-30T10:00:00Z"], "a day that an island skipped");
 }
 

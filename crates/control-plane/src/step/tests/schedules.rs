@@ -162,7 +162,8 @@ fn a_clock_that_is_set_repeats_nothing_and_skips_nothing() {
             world.due.push(due);
         }
     }
-    let runs: Vec<_> = world.position("a").runs.iter().map(|run| run.due.0 / 60_000_000_000).collect();
+    let runs: Vec<_> =
+        world.position("a").runs.iter().map(|run| run.due.0 / 60_000_000_000).collect();
     assert_eq!(runs[..3], [1, 2, 3]);
 }
 

@@ -145,7 +145,8 @@ impl JsonBody {
         let read = json::read(&self.bytes, Author::Person, Texts::Any);
         let json::Reading { value, mut problems, unknown } = read.map_err(refused)?;
         let reason = "is not a known field".to_owned();
-        problems.extend(unknown.into_iter().map(|path| FieldError { path, reason: reason.clone() }));
+        problems
+            .extend(unknown.into_iter().map(|path| FieldError { path, reason: reason.clone() }));
         if problems.is_empty() { Ok(value) } else { Err(BadRequest::Body(problems).into()) }
     }
 

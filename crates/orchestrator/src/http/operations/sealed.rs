@@ -263,7 +263,11 @@ pub(super) fn wanted(access: &Access, query: ListQuery) -> Result<Namespaces, Fa
 }
 
 /// The namespace that the request names, if the caller may do there what it asks for.
-pub(super) fn own_namespace(api: &Api, access: &Access, query: OneQuery) -> Result<String, Failure> {
+pub(super) fn own_namespace(
+    api: &Api,
+    access: &Access,
+    query: OneQuery,
+) -> Result<String, Failure> {
     let namespace = query.namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
     lookup::namespace(api, access, &namespace)?;
     Ok(namespace)
