@@ -61,10 +61,7 @@ enum Finding {
 
 /// Whether the conditions hold, by what became of the jobs that they name. Of several that can no
 /// longer hold, a failure decides.
-pub(crate) fn verdict(
-    list: &[Dependency],
-    ended: impl Fn(JobId) -> Option<Ended>,
-) -> Verdict {
+pub(crate) fn verdict(list: &[Dependency], ended: impl Fn(JobId) -> Option<Ended>) -> Verdict {
     let (mut open, mut last) = (false, Moment::ZERO);
     let mut never: Option<(JobStateType, String)> = None;
     for dependency in list {
@@ -131,7 +128,9 @@ pub(crate) fn message(list: &[Dependency], ended: impl Fn(JobId) -> Option<Ended
     match open.count() {
         0 => format!("job '{name}' has not {what} yet").into(),
         1 => format!("job '{name}' has not {what} yet, and 1 more job has not ended").into(),
-        more => format!("job '{name}' has not {what} yet, and {more} more jobs have not ended").into(),
+        more => {
+            format!("job '{name}' has not {what} yet, and {more} more jobs have not ended").into()
+        }
     }
 }
 

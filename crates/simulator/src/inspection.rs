@@ -93,7 +93,10 @@ impl Inspection {
 fn conditions_hold(disk: &Disk, job: JobId) {
     for Dependency { job_id, condition, .. } in &disk.specs[&job].depends_on {
         let state = disk.store.jobs[job_id].state;
-        assert!(holds(*condition, state), "{job} starts, which waits until {job_id} is {condition}");
+        assert!(
+            holds(*condition, state),
+            "{job} starts, which waits until {job_id} is {condition}"
+        );
     }
 }
 

@@ -75,7 +75,12 @@ fn submit(caller: u32, id: u128, namespace: &str, key: Option<(&str, u8)>) -> (u
         depends_on: Vec::new(),
         tasks: vec![Task::new("main", EngineType::Noop)],
     };
-    let submit = Submit { id: job(id), spec_json: spec_json(&spec), spec: Arc::new(spec), named: Vec::new() };
+    let submit = Submit {
+        id: job(id),
+        spec_json: spec_json(&spec),
+        spec: Arc::new(spec),
+        named: Vec::new(),
+    };
     let key = key.map(|(key, hash)| IdempotencyKey { key: key.to_owned(), body_hash: [hash; 32] });
     let submission = Submission { submit, id_given: id < 10, warnings: Vec::new(), key };
     (caller, Request::Submit(Box::new(submission)))
@@ -179,7 +184,9 @@ impl World {
             Reply::Created(created) => {
                 Some((*caller, created.as_ref().map(|job| job.job_id).map_err(Clone::clone)))
             }
-            Reply::Answer(_) | Reply::Recorded(_) | Reply::Asked(_) => None,
+            Reply::Answer(_) | Reply::GraphCreated(_) | Reply::Recorded(_) | Reply::Asked(_) => {
+                None
+            }
         };
         self.replies.iter().filter_map(created).collect()
     }

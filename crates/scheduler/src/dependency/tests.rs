@@ -52,11 +52,8 @@ fn of_several_that_cannot_hold_a_failure_decides_and_one_is_enough() {
         let at = usize::try_from(id.uuid().as_u128()).unwrap_or_default();
         states[at].map(|state| Ended { state: Some(state), at: Moment(1) })
     };
-    let list = vec![
-        on(0, Condition::Completed),
-        on(1, Condition::Completed),
-        on(2, Condition::Completed),
-    ];
+    let list =
+        vec![on(0, Condition::Completed), on(1, Condition::Completed), on(2, Condition::Completed)];
     assert_eq!(verdict(&list, ended), never(Failed, "not run: job 'build' failed"));
     assert_eq!(verdict(&list[..1], ended), never(Stopped, "not run: job 'build' was stopped"));
     assert_eq!(verdict(&list[2..], ended), Verdict::Open);

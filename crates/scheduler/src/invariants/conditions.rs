@@ -16,7 +16,10 @@ pub(super) fn check(scheduler: &Scheduler) {
             continue;
         }
         assert!(job.executions().is_empty(), "job {id} runs before its conditions hold");
-        assert!(job.extras.pending().iter().next().is_none(), "job {id} waits before its conditions hold");
+        assert!(
+            job.extras.pending().iter().next().is_none(),
+            "job {id} waits before its conditions hold"
+        );
         let conditions = job.extras.conditions.as_ref().expect("it waits for others");
         let mut is_reviewed = settle.backlog.begins.contains(id);
         for other in conditions.list.iter().map(|dependency| dependency.job_id) {

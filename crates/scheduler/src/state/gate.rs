@@ -12,9 +12,9 @@ use api_types::{JobId, Timestamp};
 use crate::dependency;
 use crate::gate::Gate;
 use crate::rank::Rank;
-use crate::state::{State, dependants};
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
+use crate::state::{State, dependants};
 use crate::text::Text;
 
 // === Gates ===

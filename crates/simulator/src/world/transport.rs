@@ -276,7 +276,13 @@ impl World {
         });
         let condition = |at: usize| Condition::ALL[(request / 2 + at) % Condition::ALL.len()];
         let named = accepted.take(2).enumerate();
-        named.map(|(at, job_id)| Dependency { job_id, job: "other".to_owned(), condition: condition(at) }).collect()
+        named
+            .map(|(at, job_id)| Dependency {
+                job_id,
+                job: "other".to_owned(),
+                condition: condition(at),
+            })
+            .collect()
     }
 
     pub(super) fn send_request(&mut self, request: usize) {

@@ -1,6 +1,6 @@
 //! Jobs: list and stop; [`create`] submits them, [`describe`] reads one.
 
-mod create;
+pub(super) mod create;
 pub(super) mod dependencies;
 mod describe;
 mod explain;
@@ -261,7 +261,9 @@ fn already_over(job: JobId, state: JobStateType) -> Handled {
 fn record(stored: StoredJob, view: &View, access: &Access) -> Job {
     let spec = specification_of(&stored);
     let waits = match stored.state {
-        JobStateType::Queued if stored.waits && matches!(spec.job_type, JobType::Batch | JobType::Service) => {
+        JobStateType::Queued
+            if stored.waits && matches!(spec.job_type, JobType::Batch | JobType::Service) =>
+        {
             Demand::from_spec(&spec)
                 .ok()
                 .and_then(|demand| view.explanation(&spec.namespace, demand))

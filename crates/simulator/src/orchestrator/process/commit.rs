@@ -101,8 +101,6 @@ impl Process {
         let progress = around.disk.take(around.now)?;
         let mint = Mint::from_seed(random.seed());
         let settings = sabotaged_settings(self.settings, around.sabotage);
-        around
-            .disk
-            .read(|store| TermState::load(store, progress, settings, mint, || stamp.moment))
+        around.disk.read(|store| TermState::load(store, progress, settings, mint, || stamp.moment))
     }
 }
