@@ -8,6 +8,7 @@ mod credentials;
 mod events;
 mod explain;
 mod get;
+mod graph;
 mod init;
 mod jobs;
 mod keys;
@@ -50,6 +51,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Credential(command) => {
             credentials::run(&Session::open(out, &global)?, &command).await
         }
+        Command::Graph(command) => graph::run(&Session::open(out, &global)?, &command).await,
         Command::Secret(command) => secrets::run(&Session::open(out, &global)?, &command).await,
         Command::Key(command) => keys::run(&Session::open(out, &global)?, &command).await,
         Command::Audit(command) => audit::run(&Session::open(out, &global)?, &command).await,
