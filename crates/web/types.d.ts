@@ -49,11 +49,31 @@ export interface Job {
   CreateTime: number;
   ModifyTime: number;
   Constraints?: Json[];
+  Meta?: Record<string, string>;
   DependsOn?: { JobID: string; Job?: string; Condition: string }[];
   Tasks?: Json[];
   Executions?: Counts;
   StartTime?: number;
   EndTime?: number;
+}
+
+export interface Graph {
+  ID: string;
+  Name: string;
+  Namespace: string;
+  CreateTime: number;
+  State: string;
+  Jobs: { Name: string; JobID: string; State: string; Message: string }[];
+  Edges: { From: string; To: string; Condition: string }[];
+}
+
+export interface GraphSummary {
+  ID: string;
+  Name: string;
+  Namespace: string;
+  CreateTime: number;
+  State: string;
+  Jobs: Record<string, number>;
 }
 
 export interface Execution {

@@ -34,6 +34,7 @@ pub enum Code {
     /// 404.
     TokenNotFound,
     /// 404: no such secret in the namespace.
+    GraphNotFound,
     SecretNotFound,
     /// 404: no such credentials in the namespace.
     CredentialNotFound,
@@ -132,6 +133,7 @@ impl Code {
             | Self::ExecutionNotFound
             | Self::NodeNotFound
             | Self::TokenNotFound
+            | Self::GraphNotFound
             | Self::SecretNotFound
             | Self::CredentialNotFound
             | Self::GroupNotFound

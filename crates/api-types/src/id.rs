@@ -111,6 +111,11 @@ id!(
     EvaluationId, 'v', "an evaluation ID"
 );
 
+id!(
+    /// `g-` and a UUID.
+    GraphId, 'g', "a graph ID"
+);
+
 /// The ids that a path parameter matches: those with a UUID from `low` to `high`, both included.
 ///
 /// A full id is a range of one.

@@ -16,6 +16,7 @@ pub mod error;
 pub mod execution;
 pub mod explanation;
 pub mod gate;
+pub mod graph;
 pub mod group;
 pub mod history;
 pub mod id;
@@ -56,6 +57,6 @@ mod word;
 pub const MAX_BODY_BYTES: usize = 10_000_000;
 
 pub use error::{ApiError, Code};
-pub use id::{EvaluationId, ExecutionId, JobId, NodeId};
+pub use id::{EvaluationId, ExecutionId, GraphId, JobId, NodeId};
 pub use time::Timestamp;
 pub use trust::KeyDigest;

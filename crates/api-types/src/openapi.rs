@@ -18,7 +18,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::engine::{DockerParams, S3PublisherParams, WasmParams};
 use crate::execution::{ComputeState, DesiredState};
-use crate::id::{EvaluationId, ExecutionId, JobId, NodeId};
+use crate::id::{EvaluationId, ExecutionId, GraphId, JobId, NodeId};
 use crate::source::{
     InlineParams, IpfsParams, LocalDirectoryParams, RepositoryParams, S3SourceParams, UrlParams,
 };
@@ -107,6 +107,7 @@ schemas! {
     JobId, "JobID" => id('j', "A job ID");
     ExecutionId, "ExecutionID" => id('e', "An execution ID");
     NodeId, "NodeID" => id('n', "A node ID");
+    GraphId, "GraphID" => id('g', "A graph ID");
     EvaluationId, "EvaluationID" => id('v', "An evaluation ID");
     JobIdOrEmpty, "JobIDOrEmpty" => id_or_empty('j', "A job ID");
     ExecutionIdOrEmpty, "ExecutionIDOrEmpty" => id_or_empty('e', "An execution ID");

@@ -2,6 +2,9 @@
 
 pub const JOBS: &str = "/api/v1/orchestrator/jobs";
 pub const JOB: &str = "/api/v1/orchestrator/jobs/{job_id}";
+pub const JOB_GRAPH: &str = "/api/v1/orchestrator/jobs/graph";
+pub const GRAPHS: &str = "/api/v1/orchestrator/graphs";
+pub const GRAPH: &str = "/api/v1/orchestrator/graphs/{graph_id}";
 pub const JOB_EXPLAIN: &str = "/api/v1/orchestrator/jobs/{job_id}/explain";
 pub const JOB_HISTORY: &str = "/api/v1/orchestrator/jobs/{job_id}/history";
 pub const JOB_EXECUTIONS: &str = "/api/v1/orchestrator/jobs/{job_id}/executions";

@@ -37,8 +37,8 @@ use self::arrivals::Arrivals;
 use self::commit_builder::CommitBuilder;
 pub use self::due_run::{DueRun, Trigger};
 pub use self::event::{
-    Action, Delivery, Envelope, Event, Failure, IdempotencyKey, Lookups, NotCreated, Origin,
-    Reason, Refused, Reply, Request, Submission, TakeError, TermState,
+    Action, Delivery, Envelope, Event, Failure, GraphSubmission, IdempotencyKey, Lookups,
+    NotCreated, Origin, Reason, Refused, Reply, Request, Submission, TakeError, TermState,
 };
 use self::gate::Gate;
 pub use self::gate::{Release, Trust};

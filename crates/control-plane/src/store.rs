@@ -16,7 +16,7 @@ use api_types::id::IdPrefix;
 use api_types::job::{JobStateType, JobType};
 use api_types::log::OutputTail;
 use api_types::usage::Usage;
-use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+use api_types::{ExecutionId, GraphId, JobId, NodeId, Timestamp};
 use scheduler::change::{EventRow, ExecutionRow, Live, LiveJobRow, NamedJob};
 use scheduler::time::Moment;
 
@@ -26,6 +26,7 @@ use crate::records::Record;
 mod commit;
 #[cfg(test)]
 mod contract;
+mod graph;
 pub mod memory;
 mod query;
 pub mod sqlite;
@@ -35,6 +36,7 @@ pub use self::commit::{
     Removal, Removed, Term, Write,
 };
 
+pub use self::graph::{GraphQuery, StoredEdge, StoredGraph, StoredGraphJob, StoredGraphSummary};
 pub use self::query::{
     EventEntry, EventsPage, EventsQuery, ExecutionOrder, ExecutionPosition, ExecutionQuery,
     FoundJobs, JobOrder, JobPosition, JobQuery, LiveExecution, LiveExecutionsQuery, LoadRow,
@@ -127,6 +129,9 @@ pub trait Reads: Send + Sync {
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError>;
     /// What became of the job's slots.
     fn outcomes(&self, id: JobId) -> Result<Option<StoredOutcomes>, StoreError>;
+    fn graph(&self, id: GraphId) -> Result<Option<StoredGraph>, StoreError>;
+    /// The newest first.
+    fn graphs(&self, query: &GraphQuery) -> Result<Page<StoredGraphSummary>, StoreError>;
     /// Counts every job that is over.
     fn job_totals(&self) -> Result<JobTotals, StoreError>;
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;

@@ -13,6 +13,7 @@ mod credentials;
 mod duration;
 mod events;
 mod get;
+mod graph;
 mod groups;
 mod init;
 mod jobs;
@@ -44,6 +45,7 @@ pub(crate) use context::{ContextCommand, ContextShowArgs};
 pub(crate) use credentials::{CredentialCommand, CredentialSetArgs};
 pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
+pub(crate) use graph::{GraphArgs, GraphCommand, GraphSubmitArgs};
 pub(crate) use groups::GroupCommand;
 pub(crate) use init::{InitArgs, JobCommand, JobType};
 pub(crate) use jobs::{
@@ -101,6 +103,9 @@ pub(crate) enum Command {
     Job(JobCommand),
     /// Submit a job from a file in JSON or YAML
     Submit(SubmitArgs),
+    /// Submit, show and stop jobs that depend on each other
+    #[command(subcommand)]
+    Graph(GraphCommand),
     /// Show how a job would be stored, where it would run, and why not elsewhere
     Validate(ValidateArgs),
     /// List jobs, newest first

@@ -8,6 +8,7 @@ mod credentials;
 mod events;
 mod explain;
 mod get;
+mod graph;
 mod groups;
 mod init;
 mod jobs;
@@ -54,6 +55,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         }
         Command::Group(command) => groups::run(&Session::open(out, &global)?, &command).await,
         Command::Schedule(command) => schedules::run(&Session::open(out, &global)?, &command).await,
+        Command::Graph(command) => graph::run(&Session::open(out, &global)?, &command).await,
         Command::Secret(command) => secrets::run(&Session::open(out, &global)?, &command).await,
         Command::Key(command) => keys::run(&Session::open(out, &global)?, &command).await,
         Command::Audit(command) => audit::run(&Session::open(out, &global)?, &command).await,

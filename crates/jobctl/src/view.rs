@@ -6,6 +6,7 @@ mod describe;
 mod dry_run;
 mod event;
 mod execution;
+mod graph;
 mod group;
 mod history;
 mod job;
@@ -19,6 +20,7 @@ pub(crate) use describe::{execution_fields, failed_indexes, job_fields, node_fie
 pub(crate) use dry_run::DryRunRow;
 pub(crate) use event::{EventNames, NumberedEvent};
 pub(crate) use execution::ExecutionRow;
+pub(crate) use graph::{GraphRow, graph_fields};
 pub(crate) use group::group_text;
 pub(crate) use history::{JobEvent, NodeEvent};
 pub(crate) use schedule::schedule_fields;

@@ -12,11 +12,14 @@ use std::sync::Arc;
 use std::thread;
 
 use api_types::NodeId;
+use api_types::graph::CreateGraph;
 use api_types::job::CreateJob;
 use control_plane::audit::AuditEntry;
 use control_plane::clock::Reading;
 use control_plane::records::RecordWrite;
-use control_plane::step::{DueRun, Envelope, Origin, Request, Submission, Trigger};
+use control_plane::step::{
+    DueRun, Envelope, GraphSubmission, Origin, Request, Submission, Trigger,
+};
 use control_plane::store::{LoadRow, Retention, Store};
 use daemon::Pulse;
 use scheduler::input::{Answer, Input};
@@ -175,6 +178,17 @@ impl Handle {
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
+    async fn submit_graph_as(
+        &self,
+        graph: GraphSubmission,
+        audit: Audit,
+    ) -> Result<CreateGraph, CallError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::SubmitGraph(Box::new(graph));
+        self.send(envelope(Origin::User, request, audit, Caller::SubmitGraph(reply)))?;
+        answer.await.map_err(|_| CallError::Stopping)?
+    }
+
     /// Changes records, all of them or none, and waits until they are on disk and published.
     pub async fn change_records(&self, writes: Vec<RecordWrite>) -> Result<(), CallError> {
         self.change_records_as(writes, None).await
@@ -296,6 +310,10 @@ impl Attributed<'_> {
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
+    pub async fn submit_graph(self, graph: GraphSubmission) -> Result<CreateGraph, CallError> {
+        self.handle.submit_graph_as(graph, self.audit).await
+    }
+
     pub async fn change_records(self, writes: Vec<RecordWrite>) -> Result<(), CallError> {
         let (handle, repeats) = (self.handle, &self.handle.repeats);
         match self.audit.map(|entry| repeats.record(*entry)) {
@@ -343,7 +361,9 @@ fn origin_of(input: &Input) -> Origin {
         | Input::Reports { .. }
         | Input::Unreadable { .. } => Origin::Node,
         Input::Submit(_)
+        | Input::SubmitGraph(_)
         | Input::Stop { .. }
+        | Input::StopJobs { .. }
         | Input::NodeAction { .. }
         | Input::LabelNode { .. }
         | Input::Provided { .. }

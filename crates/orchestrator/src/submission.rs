@@ -5,6 +5,7 @@
 mod arguments;
 mod dependencies;
 mod findings;
+mod graph;
 mod groups;
 mod job;
 mod params;
@@ -28,6 +29,7 @@ use control_plane::schedule::{SCHEDULE_META, SCHEDULED_TIME_ENV, SCHEDULED_TIME_
 use uuid::Uuid;
 
 use self::findings::Findings;
+pub(crate) use self::graph::{AcceptedGraph, accept_graph};
 pub(crate) use self::regexes::Regexes;
 use crate::admission::Admission;
 use crate::json::{self, Author, MAX_PROBLEMS, Texts, Unreadable};
@@ -38,6 +40,9 @@ const RESERVED_META: &str = "service.org/";
 /// The Meta of every job: who accepted it.
 const REQUESTER_ID: &str = "service.org/requester.id";
 const REQUESTER_KEY: &str = "service.org/requester.publicKey";
+
+/// The Meta of a job of a graph: the ID of the graph.
+const GRAPH: &str = "service.org/graph";
 
 /// Warnings in one response; a last one counts the rest.
 const MAX_WARNINGS: usize = 100;
@@ -146,7 +151,7 @@ fn is_at_or_below(path: &str, place: &str) -> bool {
     path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-fn bounded(mut warnings: Vec<String>) -> Vec<String> {
+pub(crate) fn bounded(mut warnings: Vec<String>) -> Vec<String> {
     if warnings.len() > MAX_WARNINGS {
         let more = warnings.len() - MAX_WARNINGS;
         warnings.truncate(MAX_WARNINGS);
@@ -158,12 +163,11 @@ fn bounded(mut warnings: Vec<String>) -> Vec<String> {
 // === impl Accepted ===
 
 impl Accepted {
-    /// With the names of the jobs that it depends on.
-    pub(crate) fn depending_on(mut self, dependencies: Vec<Dependency>) -> Self {
+    /// Adds the names of the jobs that it depends on.
+    pub(crate) fn set_dependencies(&mut self, dependencies: Vec<Dependency>) {
         let spec = Arc::make_mut(&mut self.spec);
         spec.depends_on = dependencies;
         self.spec_json = job::stored_form(spec);
-        self
     }
 
     /// As its namespace allows it. A long specification takes long to write again.

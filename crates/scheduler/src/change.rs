@@ -21,7 +21,7 @@ use api_types::node::{Connection, Eligibility, Membership};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Resources;
 use api_types::usage::Usage;
-use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
+use api_types::{EvaluationId, ExecutionId, GraphId, JobId, NodeId, Timestamp};
 
 use crate::health::Health;
 use crate::node_event::History;
@@ -52,6 +52,7 @@ pub struct Changes {
     pub outcomes: BTreeMap<(JobId, u32), Chunk>,
     /// Why the first slot failed of a job that goes on, once per job.
     pub first_failures: Vec<(JobId, Text)>,
+    pub new_graphs: Vec<NewGraphRow>,
     /// Jobs with conditions that are no longer live: retention need not keep those that they name.
     pub released: Vec<JobId>,
     pub nodes: BTreeMap<NodeId, Option<NodeRow>>,
@@ -77,6 +78,17 @@ pub struct NewJobRow {
     pub depends_on: Vec<Dependency>,
     /// What a start needs of it; see [`JobPlan::to_text`](crate::plan::JobPlan::to_text).
     pub plan: Arc<str>,
+}
+
+/// Jobs that were submitted together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewGraphRow {
+    pub id: GraphId,
+    pub namespace: String,
+    pub name: String,
+    pub create_time: Timestamp,
+    /// By their names within the graph.
+    pub jobs: Vec<(String, JobId)>,
 }
 
 /// The part of a job that changes.
@@ -361,6 +373,7 @@ impl Changes {
             pending_slots,
             outcomes,
             first_failures,
+            new_graphs,
             released,
             nodes,
             events,
@@ -373,6 +386,7 @@ impl Changes {
             && pending_slots.is_empty()
             && outcomes.is_empty()
             && first_failures.is_empty()
+            && new_graphs.is_empty()
             && released.is_empty()
             && nodes.is_empty()
             && events.is_empty()

@@ -9,7 +9,7 @@ use core::time::Duration;
 use api_types::job::{JobSpec, JobStateType};
 use api_types::node::{GivenLabels, Membership, NodeAction};
 use api_types::protocol::{Acknowledgement, Heartbeat, Report, SessionRequest};
-use api_types::{Code, EvaluationId, ExecutionId, JobId, NodeId};
+use api_types::{Code, EvaluationId, ExecutionId, GraphId, JobId, NodeId};
 
 use crate::change::{AssignmentChange, NamedJob};
 use crate::silence::HeartbeatArrival;
@@ -74,6 +74,13 @@ pub enum Input {
         node: NodeId,
         now: bool,
     },
+    /// All jobs of a graph, or none.
+    SubmitGraph(Box<SubmitGraph>),
+    /// Stop those of these jobs that go on, all in one turn.
+    StopJobs {
+        jobs: Vec<JobId>,
+        reason: String,
+    },
     /// Time has passed: the scheduler checks leases, retries and timeouts.
     Tick,
 }
@@ -89,6 +96,16 @@ pub struct Submit {
     pub named: Vec<NamedJob>,
 }
 
+/// Validated jobs that depend on each other, without a cycle.
+#[derive(Debug, Clone)]
+pub struct SubmitGraph {
+    pub id: GraphId,
+    pub name: String,
+    pub namespace: String,
+    /// By their names within the graph.
+    pub jobs: Vec<(String, Submit)>,
+}
+
 /// The answer to an input, returned once its changes are on disk.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
@@ -99,6 +116,8 @@ pub enum Answer {
     Stopped {
         evaluation: EvaluationId,
     },
+    /// How many jobs were stopped.
+    StoppedJobs(u32),
     Joined {
         session: u64,
         membership: Membership,

@@ -10,6 +10,7 @@ pub(crate) mod exclusion;
 pub(crate) mod execution;
 pub(crate) mod fetch;
 pub(crate) mod giving_up;
+pub(crate) mod graph;
 pub(crate) mod group;
 pub(crate) mod health;
 pub(crate) mod job_end;

@@ -10,8 +10,8 @@ use crate::budget::Budget;
 use crate::input::{Answer, Input, Refusal, acknowledge};
 use crate::mint::Mint;
 use crate::rules::{
-    ending, exclusion, execution, fetch, giving_up, group, health, job_end, lease, mass_silence,
-    offer, operators, retry, session, submission,
+    ending, exclusion, execution, fetch, giving_up, graph, group, health, job_end, lease,
+    mass_silence, offer, operators, retry, session, submission,
 };
 use crate::settings::Settings;
 use crate::settle;
@@ -52,6 +52,8 @@ impl Scheduler {
         let turn = &mut Turn { now, wall, out, budget: Budget::of_a_turn() };
         let answer = match input {
             Input::Submit(submit) => submission::submit(state, turn, *submit),
+            Input::SubmitGraph(graph) => graph::submit(state, turn, *graph),
+            Input::StopJobs { jobs, reason } => graph::stop(state, turn, jobs, &reason),
             Input::Stop { job, reason } => job_end::stop(state, turn, job, &reason),
             Input::Join { node, request } => session::join(state, turn, node, *request),
             Input::Heartbeat { node, heartbeat } => {

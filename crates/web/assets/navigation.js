@@ -13,7 +13,7 @@ import { session } from "./session.js";
 /** @type {[string | (() => string), string, string, string][]} path, or "" if the role has none; word, icon, keys of its routes */
 const PAGES = [
   ["/", "Overview", "overview", "overview"],
-  ["/jobs", "Jobs", "jobs", "jobs job execution"],
+  ["/jobs", "Jobs", "jobs", "jobs job execution graphs graph"],
   [() => session.may("submit") ? "/submit" : "", "Submit", "submit", "submit"],
   ["/nodes", "Nodes", "nodes", "nodes node"],
   ["/events", "Events", "events", "events"],

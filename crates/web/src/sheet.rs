@@ -9,13 +9,14 @@ use bytes::Bytes;
 pub(crate) const SHEET: &str = "style.css";
 
 /// The sheets in the order in which they count.
-pub(crate) const PARTS: [&str; 9] = [
+pub(crate) const PARTS: [&str; 10] = [
     "tokens.css",
     "shell.css",
     "controls.css",
     "parts.css",
     "notes.css",
     "pages.css",
+    "graph.css",
     "logs.css",
     "submit.css",
     "access.css",

@@ -3,18 +3,23 @@
 use std::collections::BTreeSet;
 
 use api_types::JobId;
+use api_types::graph::CreateGraph;
 use api_types::job::CreateJob;
 use scheduler::input::{Answer, Input};
 use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::event::{Delivery, Envelope, NotCreated, Reply, Request, Submission, named};
+use super::event::{
+    Delivery, Envelope, GraphSubmission, NotCreated, Reply, Request, Submission, named,
+};
 use super::schedules::Schedules;
 use crate::audit::{Chains, Entries};
 use crate::batch::Batch;
 use crate::groups::{self, Change};
 use crate::records::{RecordKind, RecordWrite, Records};
-use crate::store::{IdempotencyRow, LookupResults};
+use crate::store::{IdempotencyRow, LookupResults, RequestKey};
 
 pub(super) struct CommitBuilder<C> {
     batch: Batch,
@@ -72,6 +77,9 @@ impl<C> CommitBuilder<C> {
             Request::Input(input) => Reply::Answer(self.handle(scheduler, arrived, input)),
             Request::Submit(submission) => {
                 Reply::Created(self.submit(scheduler, arrived, *submission))
+            }
+            Request::SubmitGraph(graph) => {
+                Reply::GraphCreated(self.submit_graph(scheduler, arrived, *graph))
             }
             Request::Records(writes) => {
                 let checked = groups::check(scheduler, &writes);
@@ -157,14 +165,55 @@ impl<C> CommitBuilder<C> {
             known.jobs.insert(id);
         }
         if let (Some(key), Some(body_hash)) = (request_key, body_hash) {
-            let answer = serde_json::to_string(&created).expect("an answer is plain data");
-            let row = IdempotencyRow { key, body_hash, answer, stored_at: now.moment };
-            if let Some(known) = &mut self.known {
-                known.keys.insert(row.key.clone(), row.clone());
-            }
-            self.batch.keys.push(row);
+            self.remember(key, body_hash, &created, now);
         }
         Ok(created)
+    }
+
+    /// The same for a graph, whose jobs get IDs that no job has.
+    fn submit_graph(
+        &mut self,
+        scheduler: &mut Scheduler,
+        now: Now,
+        graph: GraphSubmission,
+    ) -> Result<CreateGraph, NotCreated> {
+        let request_key = graph.request_key();
+        let GraphSubmission { mut submit, warnings, key } = graph;
+        let Some(known) = &self.known else { return Err(NotCreated::Unreadable) };
+        let body_hash = key.map(|key| key.body_hash);
+        if let Some(first) = request_key.as_ref().and_then(|key| known.keys.get(key)) {
+            return repeated(first, body_hash);
+        }
+        for (_, job) in &mut submit.jobs {
+            job.named = named(job).filter_map(|id| known.named.get(&id).cloned()).collect();
+        }
+        let jobs = submit.jobs.iter().map(|(name, job)| (name.clone(), job.id)).collect();
+        let created = CreateGraph { graph_id: submit.id, jobs, warnings };
+        match self.handle(scheduler, now, Input::SubmitGraph(Box::new(submit))) {
+            Answer::Done => {}
+            Answer::Refused(refusal) => return Err(NotCreated::Refused(refusal)),
+            other => panic!("a graph was answered with {other:?}"),
+        }
+        if let (Some(key), Some(body_hash)) = (request_key, body_hash) {
+            self.remember(key, body_hash, &created, now);
+        }
+        Ok(created)
+    }
+
+    /// A repeat of the request gets the same answer.
+    fn remember(
+        &mut self,
+        key: RequestKey,
+        body_hash: [u8; 32],
+        answer: &impl Serialize,
+        now: Now,
+    ) {
+        let answer = serde_json::to_string(answer).expect("an answer is plain data");
+        let row = IdempotencyRow { key, body_hash, answer, stored_at: now.moment };
+        if let Some(known) = &mut self.known {
+            known.keys.insert(row.key.clone(), row.clone());
+        }
+        self.batch.keys.push(row);
     }
 
     /// What is to be committed, and what waits for it.
@@ -195,7 +244,10 @@ fn provided(writes: &[RecordWrite]) -> BTreeSet<String> {
     .collect()
 }
 
-fn repeated(first: &IdempotencyRow, body_hash: Option<[u8; 32]>) -> Result<CreateJob, NotCreated> {
+fn repeated<T: DeserializeOwned>(
+    first: &IdempotencyRow,
+    body_hash: Option<[u8; 32]>,
+) -> Result<T, NotCreated> {
     if body_hash != Some(first.body_hash) {
         return Err(NotCreated::KeyConflict);
     }

@@ -1,11 +1,13 @@
 //! What the step is given, and what it asks for.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use api_types::JobId;
+use api_types::graph::CreateGraph;
 use api_types::job::CreateJob;
 use scheduler::change::Effect;
-use scheduler::input::{Answer, Input, Refusal, Submit};
+use scheduler::input::{Answer, Input, Refusal, Submit, SubmitGraph};
 use scheduler::mint::Mint;
 use scheduler::silence::HeartbeatArrival;
 use scheduler::time::{Moment, Now};
@@ -60,6 +62,7 @@ pub enum Origin {
 pub enum Request {
     Input(Input),
     Submit(Box<Submission>),
+    SubmitGraph(Box<GraphSubmission>),
     /// All of these changes, or none.
     Records(Vec<RecordWrite>),
     /// A sample of the cluster's load.
@@ -78,6 +81,14 @@ pub struct Submission {
     pub submit: Submit,
     /// The ID came with the request, so it may be taken.
     pub id_given: bool,
+    pub warnings: Vec<String>,
+    pub key: Option<IdempotencyKey>,
+}
+
+/// A graph to be submitted, likewise.
+#[derive(Debug)]
+pub struct GraphSubmission {
+    pub submit: SubmitGraph,
     pub warnings: Vec<String>,
     pub key: Option<IdempotencyKey>,
 }
@@ -178,6 +189,7 @@ pub enum Delivery<C> {
 pub enum Reply {
     Answer(Answer),
     Created(Result<CreateJob, NotCreated>),
+    GraphCreated(Result<CreateGraph, NotCreated>),
     Recorded(Result<(), RecordRefusal>),
     /// To [`Request::Ask`]: the question may be put to the scheduler, as of this moment.
     Asked(Moment),
@@ -214,6 +226,7 @@ impl Reply {
             Self::Answer(Answer::Refused(_)) => false,
             Self::Answer(_) => true,
             Self::Created(created) => created.is_ok(),
+            Self::GraphCreated(created) => created.is_ok(),
             Self::Recorded(recorded) => recorded.is_ok(),
             Self::Asked(_) => false,
         }
@@ -223,7 +236,12 @@ impl Reply {
     pub(super) fn made(&self) -> Option<String> {
         match self {
             Self::Created(Ok(created)) => Some(created.job_id.to_string()),
-            Self::Created(Err(_)) | Self::Answer(_) | Self::Recorded(_) | Self::Asked(_) => None,
+            Self::GraphCreated(Ok(created)) => Some(created.graph_id.to_string()),
+            Self::Created(Err(_))
+            | Self::GraphCreated(Err(_))
+            | Self::Answer(_)
+            | Self::Recorded(_)
+            | Self::Asked(_) => None,
         }
     }
 }
@@ -250,6 +268,23 @@ impl Submission {
         self.key
             .as_ref()
             .map(|IdempotencyKey { key, .. }| RequestKey { namespace, key: key.clone() })
+    }
+}
+
+// === impl GraphSubmission ===
+
+impl GraphSubmission {
+    pub(super) fn request_key(&self) -> Option<RequestKey> {
+        let namespace = self.submit.namespace.clone();
+        self.key.as_ref().map(|key| RequestKey { namespace, key: key.key.clone() })
+    }
+
+    /// The jobs outside the graph on which some of its jobs depend.
+    fn outside(&self) -> impl Iterator<Item = JobId> {
+        let jobs = &self.submit.jobs;
+        let members: HashSet<JobId> = jobs.iter().map(|(_, job)| job.id).collect();
+        let all = jobs.iter().flat_map(|(_, job)| named(job));
+        all.filter(move |id| !members.contains(id))
     }
 }
 
@@ -288,6 +323,10 @@ impl Lookups {
                     lookups.named.extend(named(&submission.submit));
                 }
                 Request::Trigger(trigger) => lookups.keys.extend(trigger.submission.request_key()),
+                Request::SubmitGraph(graph) => {
+                    lookups.keys.extend(graph.request_key());
+                    lookups.named.extend(graph.outside());
+                }
                 Request::Input(_)
                 | Request::Records(_)
                 | Request::Load(_)

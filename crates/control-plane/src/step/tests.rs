@@ -196,7 +196,9 @@ impl World {
             Reply::Created(created) => {
                 Some((*caller, created.as_ref().map(|job| job.job_id).map_err(Clone::clone)))
             }
-            Reply::Answer(_) | Reply::Recorded(_) | Reply::Asked(_) => None,
+            Reply::Answer(_) | Reply::GraphCreated(_) | Reply::Recorded(_) | Reply::Asked(_) => {
+                None
+            }
         };
         self.replies.iter().filter_map(created).collect()
     }

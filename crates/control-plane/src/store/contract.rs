@@ -117,6 +117,7 @@ macro_rules! store_contract {
             outcomes_of_slots_read_back_chunk_by_chunk,
             a_job_of_one_slot_stores_no_outcomes,
             what_live_jobs_depend_on_is_kept_and_loaded,
+            a_graph_is_described_listed_and_goes_with_the_last_of_its_jobs,
             the_latest_tails_of_a_job_stay_and_go_with_it,
             history_is_filtered_and_paged,
             results_are_listed_by_slot,

@@ -12,7 +12,7 @@ use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::change::{
     Changes, EventRow, EventSubject, ExecutionRow, JobOutcomes, JobRow, Live, LiveJobRow,
-    LoadedPlan, NamedJob, NewJobRow, NodeRow, OutputRow, PendingSlotRow, SlotNode,
+    LoadedPlan, NamedJob, NewGraphRow, NewJobRow, NodeRow, OutputRow, PendingSlotRow, SlotNode,
 };
 use scheduler::outcomes::{Chunk, Outcomes};
 use scheduler::plan::JobPlan;
@@ -37,6 +37,7 @@ pub struct MemoryStore {
     pub pending_slots: BTreeMap<(JobId, u32), PendingSlotRow>,
     pub outcomes: BTreeMap<(JobId, u32), Chunk>,
     pub first_failures: BTreeMap<JobId, Text>,
+    pub graphs: Vec<NewGraphRow>,
     pub nodes: BTreeMap<NodeId, NodeRow>,
     pub events: Vec<EventRow>,
     /// Sequences of those that belong to nodes that are gone.
@@ -117,6 +118,7 @@ impl MemoryStore {
         }
         self.outcomes.extend(changes.outcomes.iter().map(|(key, chunk)| (*key, chunk.clone())));
         self.first_failures.extend(changes.first_failures.iter().cloned());
+        self.graphs.extend(changes.new_graphs.iter().cloned());
         for (id, node) in &changes.nodes {
             match node {
                 Some(node) => self.nodes.insert(*id, node.clone()),
@@ -194,6 +196,12 @@ impl MemoryStore {
         rows.map(|row| NamedJob { id: row.id, state: row.state, ended_at: row.ended_at }).collect()
     }
 
+    /// The same of those that this one depends on.
+    pub fn named_by(&self, spec: &JobSpec) -> Vec<NamedJob> {
+        let ids = spec.depends_on.iter().map(|dependency| dependency.job_id);
+        self.named_jobs(&ids.collect::<Vec<_>>())
+    }
+
     /// Removal in memory is immediate, so a job goes as a whole and counts as one row.
     fn remove_jobs(&mut self, now: Moment, retention: &Retention, rows: u32) -> Removed {
         let mut removed = Removed::default();
@@ -248,6 +256,8 @@ impl MemoryStore {
         self.pending_slots.retain(|(of, _), _| *of != job);
         self.outcomes.retain(|(of, _), _| *of != job);
         self.first_failures.remove(&job);
+        self.graphs.iter_mut().for_each(|graph| graph.jobs.retain(|(_, of)| *of != job));
+        self.graphs.retain(|graph| !graph.jobs.is_empty());
         self.events.retain(|event| event.job() != Some(job));
     }
 }

@@ -16,6 +16,7 @@ mod events;
 mod executions;
 mod fault;
 mod file;
+mod graphs;
 mod health;
 mod history;
 mod jobs;

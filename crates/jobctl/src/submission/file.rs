@@ -22,15 +22,38 @@ enum Language {
 
 /// Reads the file, or standard input for `-`, as the body of Create Job.
 pub(crate) fn read(file: &str) -> Result<Bytes> {
-    let text = if file == "-" {
-        text_of(std::io::stdin().lock()).context("read the job from standard input")?
-    } else {
-        std::fs::File::open(file)
-            .map_err(|error| UsageError::new(error.to_string()).into())
-            .and_then(text_of)
-            .with_context(|| format!("read the job {file}"))?
-    };
+    let text = text_in(file, "job")?;
     body(&text, language(file, &text)).with_context(|| format!("read the job {file}"))
+}
+
+/// The same for a graph, the body of Create Graph.
+pub(crate) fn read_graph(file: &str) -> Result<Bytes> {
+    let text = text_in(file, "graph")?;
+    if language(file, &text) == Language::Json {
+        return Ok(text.into());
+    }
+    let value = from_yaml(&text, "graph").with_context(|| format!("read the graph {file}"))?;
+    Ok(serde_json::to_vec(&value).context("write JSON")?.into())
+}
+
+/// What is in the file, or on standard input for `-`.
+fn text_in(file: &str, what: &str) -> Result<String> {
+    if file == "-" {
+        let text = text_of(std::io::stdin().lock());
+        return text.with_context(|| format!("read the {what} from standard input"));
+    }
+    std::fs::File::open(file)
+        .map_err(|error| UsageError::new(error.to_string()).into())
+        .and_then(text_of)
+        .with_context(|| format!("read the {what} {file}"))
+}
+
+fn from_yaml(text: &str, what: &str) -> Result<Value> {
+    let invalid = |error| UsageError::new(format!("invalid YAML: {error}"));
+    let mut value: yaml_serde::Value = yaml_serde::from_str(text).map_err(invalid)?;
+    value.apply_merge().map_err(invalid)?;
+    let value = serde_json::to_value(&value);
+    Ok(value.map_err(|error| UsageError::new(format!("not a {what}: {error}")))?)
 }
 
 /// Begins files of some editors for Windows; it is no part of the text.
@@ -78,11 +101,7 @@ fn body(text: &str, language: Language) -> Result<Bytes> {
             Ok(text.into())
         }
         Language::Yaml => {
-            let invalid = |error| UsageError::new(format!("invalid YAML: {error}"));
-            let mut value: yaml_serde::Value = yaml_serde::from_str(text).map_err(invalid)?;
-            value.apply_merge().map_err(invalid)?;
-            let value = serde_json::to_value(&value)
-                .map_err(|error| UsageError::new(format!("not a job: {error}")))?;
+            let value = from_yaml(text, "job")?;
             let wrapped = is_wrapped(&value)?;
             let value = if wrapped { value } else { serde_json::json!({ "Job": value }) };
             Ok(serde_json::to_vec(&value).context("write JSON")?.into())

@@ -11,6 +11,7 @@ mod errors;
 mod events;
 mod explain;
 mod get;
+mod graph;
 mod group;
 mod in_terminal;
 mod init;

@@ -1,6 +1,7 @@
 //! Who waits for an answer, and how it is released or refused.
 
 use api_types::NodeId;
+use api_types::graph::CreateGraph;
 use api_types::job::CreateJob;
 use control_plane::clock::Reading;
 use control_plane::records::RecordRefusal;
@@ -31,6 +32,7 @@ pub(crate) type Question = Box<dyn FnOnce(Result<(&Scheduler, Moment), CallError
 pub(crate) enum Caller {
     Input(oneshot::Sender<Result<Answer, CallError>>),
     Submit(oneshot::Sender<Result<CreateJob, CallError>>),
+    SubmitGraph(oneshot::Sender<Result<CreateGraph, CallError>>),
     Records(oneshot::Sender<Result<(), CallError>>),
     Stream {
         node: NodeId,
@@ -58,6 +60,9 @@ impl Caller {
                     drop(caller.send(created.map_err(CallError::from)));
                 }
             }
+            (Self::SubmitGraph(caller), Reply::GraphCreated(created)) => {
+                drop(caller.send(created.map_err(CallError::from)));
+            }
             (Self::Records(caller), Reply::Recorded(recorded)) => {
                 drop(caller.send(recorded.map_err(CallError::from)));
             }
@@ -76,6 +81,7 @@ impl Caller {
             (
                 Self::Input(_)
                 | Self::Submit(_)
+                | Self::SubmitGraph(_)
                 | Self::Records(_)
                 | Self::Stream { .. }
                 | Self::Question(_),
@@ -89,6 +95,7 @@ impl Caller {
         match self {
             Self::Input(caller) => drop(caller.send(Err(why.into()))),
             Self::Submit(caller) => drop(caller.send(Err(why.into()))),
+            Self::SubmitGraph(caller) => drop(caller.send(Err(why.into()))),
             Self::Records(caller) => drop(caller.send(Err(why.into()))),
             Self::Stream { reply, .. } => drop(reply.send(Err(why.into()))),
             Self::Question(question) => ask(question, scheduler, now),

@@ -96,6 +96,7 @@ fn treatment(code: Code) -> (Level, Option<u64>) {
         | Code::ExecutionNotFound
         | Code::NodeNotFound
         | Code::TokenNotFound
+        | Code::GraphNotFound
         | Code::SecretNotFound
         | Code::CredentialNotFound
         | Code::GroupNotFound

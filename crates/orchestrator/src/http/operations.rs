@@ -12,6 +12,7 @@ mod enrolment;
 mod events;
 mod exchange;
 mod executions;
+mod graphs;
 mod groups;
 mod health;
 mod history;
@@ -64,6 +65,7 @@ pub(super) fn routes(api: Arc<Api>) -> Routes {
 pub(super) fn operations() -> Operations<Arc<Api>> {
     Operations::default()
         .merge(jobs::router())
+        .merge(graphs::router())
         .merge(usage::router())
         .merge(curves::router())
         .merge(executions::router())

@@ -32,6 +32,7 @@ pub(super) enum List {
     NodeHistory = 6,
     LiveExecutions = 7,
     Audit = 8,
+    Graphs = 9,
 }
 
 /// A list in one of its orders.

@@ -1,13 +1,16 @@
 //! What a job depends on, as far as its own fields say it.
 
-use api_types::JobId;
 use api_types::dependency::{Condition, Dependency, MAX_DEPENDENCIES};
 use api_types::submission::DependencySubmission;
+use api_types::{GraphId, JobId};
 
 use super::findings::Findings;
 
-/// The jobs of a graph, by name; none for a job by itself.
-pub(crate) trait Members {
+/// The graph that a job belongs to.
+pub(super) trait Members {
+    fn id(&self) -> GraphId;
+
+    /// The job of the graph with this name.
     fn find(&self, name: &str) -> Option<JobId>;
 }
 

@@ -39,6 +39,14 @@ impl Findings {
         self.warnings.push(warning.into());
     }
 
+    /// Adds what was found of a job of a graph.
+    pub(super) fn adopt(&mut self, name: &str, other: Self) {
+        self.problems.extend(other.problems.into_iter().map(|FieldError { path, reason }| {
+            FieldError { path: format!("Jobs.{name}.{path}"), reason }
+        }));
+        self.warnings.extend(other.warnings.into_iter().map(|text| format!("{name}: {text}")));
+    }
+
     /// The value, or a problem with the reason.
     #[track_caller]
     pub(super) fn take<T, E: std::fmt::Display>(

@@ -21,7 +21,7 @@ use super::dependencies::{self, Members};
 use super::findings::Findings;
 use super::text::MapKind;
 use super::{
-    Accepted, REQUESTER_ID, REQUESTER_KEY, RESERVED_META, Rejected, Requester, groups,
+    Accepted, GRAPH, REQUESTER_ID, REQUESTER_KEY, RESERVED_META, Rejected, Requester, groups,
     publisher_key, task,
 };
 
@@ -101,7 +101,7 @@ pub(super) fn check(
         count: count(job.count, job_type, findings),
         max_running: max_running(job.max_running, job_type, findings),
         constraints: constraints(job.constraints.unwrap_or_default(), findings),
-        meta: meta(job.meta.unwrap_or_default(), requester, findings),
+        meta: meta(job.meta.unwrap_or_default(), requester, graph, findings),
         labels,
         retry_policy: job_type
             .map(|job_type| retry_policy(job.retry_policy.unwrap_or_default(), job_type, findings)),
@@ -242,6 +242,7 @@ fn constraints(submitted: Vec<ConstraintSubmission>, findings: &mut Findings) ->
 fn meta(
     submitted: BTreeMap<String, String>,
     requester: &Requester,
+    graph: Option<&dyn Members>,
     findings: &mut Findings,
 ) -> BTreeMap<String, String> {
     let (reserved, mut meta): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -252,6 +253,7 @@ fn meta(
     findings.check_map("Meta", &meta, MapKind::Meta);
     meta.insert(REQUESTER_ID.to_owned(), requester.id.clone());
     meta.insert(REQUESTER_KEY.to_owned(), requester.public_key.clone());
+    meta.extend(graph.map(|graph| (GRAPH.to_owned(), graph.id().to_string())));
     meta
 }
 

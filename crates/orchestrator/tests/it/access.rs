@@ -216,6 +216,7 @@ impl Guarded {
             ("describeApi", (get.clone(), api("openapi.json"), None)),
             (OLD_GROUP, (get, api("requester/list"), None)),
         ]);
+        requests.extend(of_graphs());
         requests.extend(of_cluster());
         requests.extend(of_namespace());
         requests.extend(of_groups());
@@ -223,6 +224,21 @@ impl Guarded {
         requests.extend(of_tokens());
         requests
     }
+}
+
+/// The requests about graphs.
+fn of_graphs() -> [(&'static str, Request); 4] {
+    let graph = "/api/v1/orchestrator/graphs/g-00000000-0000-4000-8000-000000000001".to_owned();
+    let new = json!({ "Jobs": { "a": job_with(json!({ "Namespace": "home" })) } });
+    [
+        ("createGraph", (Method::POST, format!("{JOBS}/graph"), Some(new))),
+        (
+            "listGraphs",
+            (Method::GET, "/api/v1/orchestrator/graphs?namespace=home".to_owned(), None),
+        ),
+        ("describeGraph", (Method::GET, graph.clone(), None)),
+        ("stopGraph", (Method::DELETE, graph, None)),
+    ]
 }
 
 /// The requests about tokens.

@@ -30,6 +30,7 @@ mod errors;
 mod events;
 mod executions;
 mod explain;
+mod graphs;
 mod groups;
 mod health;
 mod history;

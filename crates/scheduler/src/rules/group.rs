@@ -2,8 +2,9 @@
 
 use alloc::string::String;
 
+use api_types::job::{JobSpec, OnConflict};
+
 use crate::input::{Answer, Refusal};
-use crate::plan::JobPlan;
 use crate::queue::group::{Group, GroupId};
 use crate::state::State;
 
@@ -24,14 +25,14 @@ pub(crate) fn put(
     Answer::Done
 }
 
-/// Why a job of this plan cannot be submitted, if it cannot.
-pub(crate) fn refuses(state: &State, plan: &JobPlan) -> Option<Refusal> {
+/// Why such a job cannot be submitted, if it cannot.
+pub(crate) fn refuses(state: &State, spec: &JobSpec) -> Option<Refusal> {
     let groups = &state.queue.groups;
-    plan.groups.iter().find_map(|name| {
-        let group = groups.find(&plan.namespace, name).and_then(|id| groups.get(id));
+    spec.concurrency_groups.iter().find_map(|name| {
+        let group = groups.find(&spec.namespace, name).and_then(|id| groups.get(id));
         match group.and_then(Group::limit) {
             None => Some(Refusal::NoSuchGroup(name.clone())),
-            Some(limit) if plan.replaces && limit != 1 => {
+            Some(limit) if spec.on_conflict == OnConflict::Replace && limit != 1 => {
                 Some(Refusal::GroupShared { name: name.clone(), limit })
             }
             Some(_) => None,

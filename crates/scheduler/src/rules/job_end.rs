@@ -20,12 +20,16 @@ pub(crate) fn stop(state: &mut State, turn: &mut Turn<'_>, id: JobId, reason: &s
         return Answer::Refused(Refusal::JobFinished { job: id, state: job.row().state });
     }
     let evaluation = state.mint.evaluation();
-    let message = match reason.trim() {
+    end_job(state, turn, id, JobStateType::Stopped, stop_message(reason));
+    Answer::Stopped { evaluation }
+}
+
+/// What a job says that a user stops.
+pub(crate) fn stop_message(reason: &str) -> Text {
+    match reason.trim() {
         "" => Text::Constant("stopped by request"),
         reason => Text::from(format!("stopped by request: {reason}")),
-    };
-    end_job(state, turn, id, JobStateType::Stopped, message);
-    Answer::Stopped { evaluation }
+    }
 }
 
 /// Pending, Queued or Running => Completed, Failed or Stopped.

@@ -1,13 +1,14 @@
 //! Submissions: a job begins.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use api_types::JobId;
 use api_types::dependency::Dependency;
 use api_types::job::{JobSpec, JobStateType, JobType};
+use api_types::{EvaluationId, JobId};
 
 use crate::change::{FIRST_VERSION, JobRow, NamedJob, NewJobRow};
 use crate::dependency::{Conditions, Ended};
@@ -22,22 +23,44 @@ use crate::timer::Timer;
 use crate::turn::Turn;
 use crate::views::explain;
 
+/// When a job begins whose conditions hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    Now,
+    /// With one of the next ticks.
+    Later,
+}
+
 // === Jobs ===
 
 pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> Answer {
-    let Submit { id, spec, spec_json, named } = submit;
+    let id = submit.id;
     if state.jobs.contains_key(&id) {
         return Answer::Refused(Refusal::JobExists(id));
     }
-    let named = match named_jobs(state, turn, &spec, &named) {
-        Ok(named) => named,
-        Err(refusal) => return Answer::Refused(refusal),
-    };
-    let job_plan =
-        JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
-    if let Some(refusal) = group::refuses(state, &job_plan) {
+    if let Some(refusal) = group::refuses(state, &submit.spec) {
         return Answer::Refused(refusal);
     }
+    match named_jobs(state, turn, &submit.spec, &submit.named, &BTreeSet::new()) {
+        Ok(named) => {
+            let evaluation = record(state, turn, submit, named, Begins::Now);
+            Answer::Submitted { job: id, evaluation }
+        }
+        Err(refusal) => Answer::Refused(refusal),
+    }
+}
+
+/// Records a job that depends on these.
+pub(crate) fn record(
+    state: &mut State,
+    turn: &mut Turn<'_>,
+    submit: Submit,
+    named: Vec<(JobId, Option<Ended>)>,
+    begins: Begins,
+) -> EvaluationId {
+    let Submit { id, spec, spec_json, .. } = submit;
+    let job_plan =
+        JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
     let max_running = job_plan.max_running;
     let max_failed = job_plan.max_failed;
@@ -83,7 +106,7 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     let mut job = LiveJob::new(row, plan, Some(class));
     job.limit_to(max_running, max_failed);
     job.name_groups(Arc::clone(&groups), number);
-    let waits = !spec.depends_on.is_empty();
+    let waits = !spec.depends_on.is_empty() || begins == Begins::Later;
     if waits {
         let conditions = Conditions::new(spec.depends_on.clone().into());
         job.extras.to_mut().conditions = Some(Box::new(conditions));
@@ -96,26 +119,34 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     health::hear_witness(state, turn, id);
     if waits {
         dependants::enter(state, id, named);
-        dependency::review(state, turn, id);
-        return Answer::Submitted { job: id, evaluation };
+        match begins {
+            Begins::Now => dependency::review(state, turn, id),
+            Begins::Later => state.marks.begins.push(id),
+        }
+        return evaluation;
     }
     if let Some(bound) = bound {
         state.timers.set(turn.now + bound, Timer::TotalTimeout(id));
     }
     place_new(state, turn, id);
-    Answer::Submitted { job: id, evaluation }
+    evaluation
 }
 
-/// What became of the jobs on which this one depends, all of which must exist.
-fn named_jobs(
+/// What became of the jobs on which this one depends, all of which must exist, or be recorded together
+/// with it.
+pub(crate) fn named_jobs(
     state: &State,
     turn: &Turn<'_>,
     spec: &JobSpec,
     stored: &[NamedJob],
+    members: &BTreeSet<JobId>,
 ) -> Result<Vec<(JobId, Option<Ended>)>, Refusal> {
     let look_up = |dependency: &Dependency| {
         let Dependency { job_id: job, job: name, .. } = dependency;
-        let found = dependants::look_up(state, turn, *job, stored);
+        let found = match members.contains(job) {
+            true => Some(None),
+            false => dependants::look_up(state, turn, *job, stored),
+        };
         let missing = || Refusal::DependencyMissing { job: *job, name: name.clone() };
         found.map(|ended| (*job, ended)).ok_or_else(missing)
     };

@@ -120,7 +120,7 @@ impl Backlog {
         self.nodes.extend(state.nodes.keys().map(|node| (*node, None)));
         let over = state.named.iter().filter(|(_, named)| named.ended.is_some());
         self.named.extend(over.map(|(id, _)| (*id, None)));
-        self.begins.extend(dependants::without_slots(state));
+        self.begins.extend(dependants::not_reviewed(state));
         if !state.daemons.is_empty() {
             // A node may have begun to take work again just before the process ended.
             self.covers.extend(state.nodes.keys().copied());

@@ -160,12 +160,15 @@ pub(crate) fn hold(state: &mut State, id: JobId, since: Moment) {
     }
 }
 
-/// Jobs that may begin and have no slot yet, because each slot belongs to a node.
-pub(crate) fn without_slots(state: &State) -> Vec<JobId> {
-    let begins = |job: &&LiveJob| {
-        let has_none = job.plan.is_per_node() && job.row().slots.is_empty();
-        let is_open = job.class().is_some() && !job.waits_for_others();
-        has_none && is_open && job.plan.job_type.is_finite()
+/// Jobs that may begin and have no slot yet, because each slot belongs to a node, and jobs that wait
+/// and do not say so yet.
+pub(crate) fn not_reviewed(state: &State) -> Vec<JobId> {
+    let is_left = |job: &&LiveJob| match job.waits_for_others() {
+        true => !job.is_terminal() && job.row().state != JobStateType::Queued,
+        false => {
+            let lacks_slots = job.plan.is_per_node() && job.row().slots.is_empty();
+            lacks_slots && job.class().is_some() && job.plan.job_type.is_finite()
+        }
     };
-    state.jobs.values().filter(begins).map(|job| job.row().id).collect()
+    state.jobs.values().filter(is_left).map(|job| job.row().id).collect()
 }

@@ -6,9 +6,11 @@ use api_types::dependency::{Condition, Dependency};
 use api_types::execution::ComputeState;
 use api_types::gate::GateType;
 use api_types::job::{JobSpec, JobStateType, JobType};
-use api_types::{JobId, Timestamp};
+use api_types::{GraphId, JobId, Timestamp};
 use control_plane::clock::{Reading, Stamp, UNKNOWN_BOOT};
+use control_plane::store::memory::spec_json;
 use control_plane::store::{Commit, CommitId, Removal, Retention, Store, Term, Write};
+use scheduler::input::{Answer, Input, Refusal, Submit, SubmitGraph};
 
 use crate::specs::{batch, job};
 use crate::world::{SETTINGS, World};
@@ -223,13 +225,82 @@ fn a_job_that_depends_on_one_that_was_removed_fails_at_a_start() {
 
 #[test]
 fn a_job_that_depends_on_an_unknown_one_is_refused() {
-    use scheduler::input::{Input, Refusal, Submit};
     let (mut world, _) = World::with_nodes(1);
     let [id, other] = [(); 2].map(|()| JobId::from_uuid(world.id()));
     let spec = after(batch(1), &[(other, Condition::Ended)]);
-    let spec_json = control_plane::store::memory::spec_json(&spec);
-    let submit = Submit { id, spec: spec.into(), spec_json, named: Vec::new() };
-    let answer = world.handle(Input::Submit(Box::new(submit)));
+    let answer = world.handle(Input::Submit(Box::new(submission(id, spec))));
     let name = "build".to_owned();
     assert_eq!(world.refusal(answer), Refusal::DependencyMissing { job: other, name });
+}
+
+#[test]
+fn a_graph_is_recorded_in_one_turn_and_begins_with_the_next_ticks() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let ids: Vec<_> = (0..40).map(|_| JobId::from_uuid(world.id())).collect();
+    let spec = |at: usize| match at {
+        0 => job(JobType::Ops),
+        _ => after(batch(1), &[(ids[at / 2], Condition::Completed)]),
+    };
+    submit_graph(&mut world, &ids, spec);
+    assert_eq!(world.store.graphs[0].jobs.len(), 40);
+    assert!(ids.iter().all(|id| world.state(*id) == JobStateType::Pending));
+    world.restart();
+    world.pass(SECOND);
+    assert_eq!(world.live(ids[0]).len(), 2);
+    assert!(ids[1..].iter().all(|id| world.state(*id) == JobStateType::Queued));
+    for _ in 0..10 {
+        for id in &ids {
+            world.live(*id).into_iter().for_each(|execution| world.complete(execution));
+        }
+        world.pass_with(SECOND, &nodes);
+    }
+    assert!(ids.iter().all(|id| world.state(*id) == JobStateType::Completed));
+}
+
+#[test]
+fn a_graph_of_which_one_job_depends_on_an_unknown_one_is_refused_as_a_whole() {
+    let (mut world, _) = World::with_nodes(1);
+    let ids: Vec<_> = (0..3).map(|_| JobId::from_uuid(world.id())).collect();
+    let jobs = ids[..2].iter().map(|id| {
+        let spec = after(batch(1), &[(ids[2], Condition::Ended)]);
+        (id.to_string(), submission(*id, spec))
+    });
+    let answer = world.handle(Input::SubmitGraph(Box::new(graph(jobs.collect()))));
+    let name = "build".to_owned();
+    assert_eq!(world.refusal(answer), Refusal::DependencyMissing { job: ids[2], name });
+    assert!(world.store.graphs.is_empty());
+}
+
+#[test]
+fn a_graph_is_stopped_as_a_whole_and_nothing_of_it_runs_because_of_that() {
+    let (mut world, _) = World::with_nodes(1);
+    let ids: Vec<_> = (0..3).map(|_| JobId::from_uuid(world.id())).collect();
+    let spec = |at: usize| match at {
+        0 => batch(1),
+        _ => after(batch(1), &[(ids[at - 1], Condition::Ended)]),
+    };
+    submit_graph(&mut world, &ids, spec);
+    world.pass(SECOND);
+    let reason = "enough".to_owned();
+    let answer = world.handle(Input::StopJobs { jobs: ids.clone(), reason });
+    assert_eq!(answer, Answer::StoppedJobs(3));
+    world.pass(SECOND);
+    assert!(ids.iter().all(|id| world.state(*id) == JobStateType::Stopped));
+    assert!(world.executions(ids[1]).is_empty() && world.executions(ids[2]).is_empty());
+}
+
+fn submission(id: JobId, spec: JobSpec) -> Submit {
+    Submit { id, spec_json: spec_json(&spec), spec: spec.into(), named: Vec::new() }
+}
+
+fn graph(jobs: Vec<(String, Submit)>) -> SubmitGraph {
+    let id = GraphId::from_uuid(uuid::Uuid::from_u128(1));
+    SubmitGraph { id, name: "graph".to_owned(), namespace: "default".to_owned(), jobs }
+}
+
+fn submit_graph(world: &mut World, ids: &[JobId], spec: impl Fn(usize) -> JobSpec) {
+    let jobs = ids.iter().enumerate();
+    let jobs = jobs.map(|(at, id)| (format!("job{at}"), submission(*id, spec(at)))).collect();
+    let answer = world.handle(Input::SubmitGraph(Box::new(graph(jobs))));
+    assert_eq!(answer, Answer::Done);
 }

@@ -9,6 +9,7 @@ mod damage;
 mod definite;
 mod demand;
 mod dependencies;
+mod dependencies;
 mod groups;
 mod health;
 mod idle;

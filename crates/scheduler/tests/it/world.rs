@@ -194,8 +194,7 @@ impl World {
 
     pub(crate) fn submit(&mut self, spec: &JobSpec) -> JobId {
         let id = JobId::from_uuid(self.id());
-        let named: Vec<_> = spec.depends_on.iter().map(|other| other.job_id).collect();
-        let named = self.store.named_jobs(&named);
+        let named = self.store.named_by(spec);
         let submit = Submit { id, spec: spec.clone().into(), spec_json: spec_json(spec), named };
         let answer = self.handle(Input::Submit(Box::new(submit)));
         assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");

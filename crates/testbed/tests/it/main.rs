@@ -20,6 +20,7 @@ mod entrypoints;
 mod environment;
 mod failpoints;
 mod fetching;
+mod graphs;
 mod groups;
 mod health;
 mod hostile;

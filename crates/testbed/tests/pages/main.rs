@@ -11,6 +11,7 @@ mod copies;
 mod failed;
 mod following;
 mod foreign;
+mod graphs;
 mod guarded;
 mod hostile;
 mod issuer;

@@ -7,13 +7,15 @@ import { h } from "../dom.js";
 /** What has to become of each, by its condition. @type {Record<string, string>} */
 const WORDS = { Completed: "completes", Failed: "fails", Ended: "ends" };
 
-/** A line with links, or nothing of a job that waits for no other. @param {Job} job */
-export function dependencies({ DependsOn: named = [] }) {
-  if (!named.length) return null;
+/** A line with links, or nothing of a job that waits for no other and is in no graph. @param {Job} job */
+export function dependencies({ DependsOn: named = [], Meta }) {
+  const graph = Meta?.["service.org/graph"];
+  if (!named.length && !graph) return null;
   return h(
     "p",
     { class: "facts wrap" },
-    h(
+    graph ? h("span", null, "part of a ", h("a", { href: `/graphs/${graph}` }, "graph")) : null,
+    named.length > 0 && h(
       "span",
       null,
       "starts after ",

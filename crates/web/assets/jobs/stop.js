@@ -4,12 +4,13 @@ import { change, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
-import { short } from "../format.js";
+import { plural, short } from "../format.js";
 import { inOneLine } from "../notes.js";
 import { notify } from "../notice.js";
 import { stopArguments } from "../lines.js";
+import { isEnded } from "../state.js";
 
-/** @import { Job } from "../../types.d.ts" */
+/** @import { Graph, Job } from "../../types.d.ts" */
 
 // Requests in flight; the scheduler takes them one by one anyway.
 const AT_ONCE = 8;
@@ -57,4 +58,34 @@ export async function stopJobs(jobs) {
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, jobs.length) }, work));
   if (stopped) notify(one ? `${jobs[0].Name} is stopped` : `${stopped} jobs are stopped`);
   return true;
+}
+
+/** @param {Graph} graph @returns {Promise<boolean>} whether it is stopped */
+export async function stopGraph({ ID, Name, Jobs }) {
+  const left = Jobs.filter(({ State }) => !isEnded(State)).length;
+  const answer = await ask({
+    title: `Stop ${Name}?`,
+    body: [
+      h(
+        "p",
+        null,
+        `${plural(left, "job")} of the graph did not end yet. A stopped job does not start again.`,
+      ),
+    ],
+    confirm: "Stop the graph",
+    danger: true,
+    copies: {
+      curl: () => curl("DELETE", path(["graphs", ID])),
+      jobctl: () => jobctl(["graph", "stop", ID]),
+    },
+  });
+  if (!answer) return false;
+  try {
+    const { Stopped } = await change("DELETE", path(["graphs", ID]));
+    notify(`${plural(Stopped, "job")} of ${Name} stopped`);
+    return true;
+  } catch (error) {
+    notify(`${Name} was not stopped: ${inOneLine(error)}`, "failed");
+    return false;
+  }
 }

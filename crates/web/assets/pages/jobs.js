@@ -79,6 +79,7 @@ class JobList {
         h(
           "div",
           { class: "actions" },
+          h("a", { class: "button quiet", href: "/graphs" }, "Graphs"),
           this.#copies(),
           viewsButton(() => toQuery(this.filters)),
           submitButton(),

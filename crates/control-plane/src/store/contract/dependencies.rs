@@ -2,12 +2,14 @@
 
 use api_types::dependency::{Condition, Dependency};
 use api_types::job::JobStateType;
-use scheduler::change::{Changes, NamedJob};
+use api_types::{GraphId, Timestamp};
+use scheduler::change::{Changes, NamedJob, NewGraphRow};
 use scheduler::time::Moment;
+use uuid::Uuid;
 
 use super::samples::{Put, Random, Sample};
 use super::{Backend, load};
-use crate::store::{Removed, Retention};
+use crate::store::{GraphQuery, Namespaces, Removed, Retention, StoredEdge};
 
 const EVERYTHING: Retention = Retention { age: None, count: Some(0) };
 
@@ -60,4 +62,68 @@ pub(in crate::store) fn what_live_jobs_depend_on_is_kept_and_loaded(backend: &im
 fn end(job: &mut Sample) {
     (job.row.state, job.row.live) = (JobStateType::Completed, false);
     job.row.ended_at = Some(Moment(7));
+}
+
+pub(in crate::store) fn a_graph_is_described_listed_and_goes_with_the_last_of_its_jobs(
+    backend: &impl Backend,
+) {
+    let mut random = Random(42);
+    let [mut first, mut second] = [(); 2].map(|()| Sample::job(&mut random));
+    first.new.namespace = "team".to_owned();
+    second.new.namespace = "team".to_owned();
+    second.new.depends_on =
+        vec![Dependency { job_id: first.id(), job: "a".to_owned(), condition: Condition::Failed }];
+    let graph = |number: u128, jobs| NewGraphRow {
+        id: GraphId::from_uuid(Uuid::from_u128(number)),
+        namespace: "team".to_owned(),
+        name: format!("graph {number}"),
+        create_time: Timestamp(5),
+        jobs,
+    };
+    let mut changes = first.changes();
+    second.add_to(&mut changes);
+    let jobs = vec![("a".to_owned(), first.id()), ("b".to_owned(), second.id())];
+    changes.new_graphs = vec![graph(1, jobs)];
+    let (mut store, reads) = backend.open();
+    store.put(1, &changes, &[]).unwrap();
+    let other = Sample::job(&mut random);
+    let mut changes = other.changes();
+    changes.new_graphs = vec![graph(2, vec![("a".to_owned(), other.id())])];
+    store.put(2, &changes, &[]).unwrap();
+
+    let id = GraphId::from_uuid(Uuid::from_u128(1));
+    let stored = reads.graph(id).unwrap().unwrap();
+    assert_eq!((stored.name.as_str(), stored.namespace.as_str()), ("graph 1", "team"));
+    let names: Vec<_> = stored.jobs.iter().map(|job| (job.name.as_str(), job.job)).collect();
+    assert_eq!(names, [("a", first.id()), ("b", second.id())]);
+    let edge = StoredEdge { from: first.id(), to: second.id(), condition: Condition::Failed };
+    assert_eq!(stored.edges, [edge]);
+
+    let mut query = GraphQuery {
+        namespaces: Namespaces::one("team".to_owned()),
+        name: None,
+        after: None,
+        limit: 1,
+    };
+    let page = reads.graphs(&query).unwrap();
+    assert_eq!((page.items[0].name.as_str(), page.more), ("graph 2", true));
+    query.after = Some(page.items[0].number);
+    let page = reads.graphs(&query).unwrap();
+    assert_eq!((page.items[0].jobs[&JobStateType::Pending], page.more), (2, false));
+    (query.after, query.name) = (None, Some("graph 1".to_owned()));
+    assert_eq!(reads.graphs(&query).unwrap().items, page.items);
+    query.namespaces = Namespaces::one("other".to_owned());
+    assert_eq!(reads.graphs(&query).unwrap().items, []);
+
+    [&mut first, &mut second].into_iter().for_each(end);
+    let mut changes = Changes { released: vec![second.id()], ..Changes::default() };
+    changes.jobs.extend([(first.id(), first.row.clone()), (second.id(), second.row.clone())]);
+    store.put(3, &changes, &[]).unwrap();
+    let one = Retention { age: None, count: Some(1) };
+    store.prune(Moment(100), &one, 1000).unwrap();
+    assert_eq!(reads.graph(id).unwrap().unwrap().jobs.len(), 1);
+    store.prune(Moment(100), &EVERYTHING, 1000).unwrap();
+    assert_eq!(reads.graph(id).unwrap(), None);
+    query.namespaces = Namespaces::All;
+    assert_eq!(reads.graphs(&query).unwrap().items, []);
 }

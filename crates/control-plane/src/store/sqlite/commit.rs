@@ -16,7 +16,8 @@ use super::prune::EndedJobs;
 use super::row::{Id, bad_record, exclusion_bytes, job_state_code, moment_value};
 use super::subject::{OF_KNOWN, node_state_code};
 use super::{
-    audit, cluster_load, dependencies, keys, marks, nodes, outcomes, progress, prune, records,
+    audit, cluster_load, dependencies, graphs, keys, marks, nodes, outcomes, progress, prune,
+    records,
 };
 use crate::store::{Admission, Commit, Outcome, Removal, Removed, StoreError, Write};
 
@@ -98,6 +99,7 @@ fn write(
     let mut numbers = JobNumbers::default();
     let more_ended = write_jobs(transaction, &mut numbers, changes, ended)?
         + dependencies::write(transaction, &mut numbers, changes, ended)?;
+    graphs::write(transaction, &mut numbers, changes)?;
     super::executions::write(transaction, &mut numbers, changes)?;
     write_pending_slots(transaction, &mut numbers, changes)?;
     outcomes::write(transaction, &mut numbers, changes)?;

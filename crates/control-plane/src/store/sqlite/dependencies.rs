@@ -27,6 +27,23 @@ DROP INDEX job_ended;
 CREATE INDEX job_ended ON job (ended_at) WHERE live = 0 AND named = 0;
 DROP INDEX job_ended_namespace;
 CREATE INDEX job_ended_namespace ON job (namespace, ended_at) WHERE live = 0 AND named = 0;
+
+CREATE TABLE graph (
+    number INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    create_time INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX graph_id ON graph (id);
+CREATE INDEX graph_namespace ON graph (namespace, number);
+CREATE TABLE graph_job (
+    graph INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    job INTEGER NOT NULL,
+    PRIMARY KEY (graph, name)
+) WITHOUT ROWID;
+CREATE INDEX graph_job_job ON graph_job (job);
 ";
 
 /// Writes the dependencies of new jobs, and releases what those name that are no longer live.
@@ -114,17 +131,27 @@ fn read(row: &rusqlite::Row<'_>) -> Result<NamedJob, StoreError> {
     })
 }
 
-/// Removes what a job depended on. It is no longer live, so that nothing is kept for it.
-pub(super) fn remove(transaction: &Transaction<'_>, job: i64) -> Result<(), StoreError> {
-    let named: Vec<i64> = row::all(
-        &mut *transaction.prepare_cached("SELECT named FROM dependency WHERE job = ?1")?,
-        [job],
-        |row| Ok(row.get(0)?),
-    )?;
+/// Removes up to `limit` dependencies of a job and on it; returns how many. It is no longer live, so
+/// nothing is kept for it, and no live job depends on it. Its number may belong to another job one day.
+pub(super) fn remove(
+    transaction: &Transaction<'_>,
+    job: i64,
+    limit: u32,
+) -> Result<u32, StoreError> {
+    let mut found: Vec<(i64, i64)> = Vec::new();
+    for sql in [
+        "SELECT job, named FROM dependency WHERE job = ?1 LIMIT ?2",
+        "SELECT job, named FROM dependency INDEXED BY dependency_named WHERE named = ?1 LIMIT ?2",
+    ] {
+        let mut select = transaction.prepare_cached(sql)?;
+        found.extend(row::all(&mut select, params![job, limit], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?);
+    }
     let mut delete =
         transaction.prepare_cached("DELETE FROM dependency WHERE job = ?1 AND named = ?2")?;
-    for named in named {
+    for (job, named) in &found {
         delete.execute([job, named])?;
     }
-    Ok(())
+    Ok(u32::try_from(found.len()).unwrap_or(u32::MAX))
 }

@@ -26,7 +26,7 @@ use serde::de::IgnoredAny;
 
 use super::row::{self, moment_value};
 use super::specs::{self, JOIN_NEWEST};
-use super::{curves, dependencies, events, marks, outcomes, outputs};
+use super::{curves, dependencies, events, graphs, marks, outcomes, outputs};
 use crate::store::{EXECUTION_ROWS, JOB_ROWS, Removed, Retention, StoreError};
 
 /// For the namespace that loses its oldest.
@@ -184,15 +184,20 @@ fn remove_parts(
     job: i64,
     budget: &mut Budget,
 ) -> Result<bool, StoreError> {
-    for remove in
-        [remove_events, remove_published, remove_pending_slots, remove_outcomes, remove_executions]
-    {
+    for remove in [
+        remove_events,
+        remove_published,
+        remove_pending_slots,
+        remove_outcomes,
+        remove_dependencies,
+        remove_executions,
+    ] {
         remove(transaction, job, budget)?;
         if budget.is_used_up() {
             return Ok(false);
         }
     }
-    dependencies::remove(transaction, job)?;
+    graphs::remove(transaction, job)?;
     for sql in
         ["DELETE FROM output_tail_total WHERE job = ?1", "DELETE FROM removal WHERE job = ?1"]
     {
@@ -270,6 +275,15 @@ fn remove_outcomes(
     budget: &mut Budget,
 ) -> Result<(), StoreError> {
     budget.spend(outcomes::remove(transaction, job, budget.0)?);
+    Ok(())
+}
+
+fn remove_dependencies(
+    transaction: &Transaction<'_>,
+    job: i64,
+    budget: &mut Budget,
+) -> Result<(), StoreError> {
+    budget.spend(dependencies::remove(transaction, job, budget.0)?);
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use api_types::audit::AuditRecord;
 use api_types::curve::UsageCurve;
 use api_types::id::IdPrefix;
 use api_types::log::OutputTail;
-use api_types::{ExecutionId, JobId, Timestamp};
+use api_types::{ExecutionId, GraphId, JobId, Timestamp};
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 use scheduler::change::{EventRow, ExecutionRow};
 
@@ -20,14 +20,15 @@ use super::connection::keep_statements;
 use super::fault::classify;
 use super::row::{self, Id, name_list};
 use super::{
-    audit, cluster_load, curves, events, executions, history, jobs, marks, name, nodes, outcomes,
-    outputs, results, search, specs, summaries,
+    audit, cluster_load, curves, events, executions, graphs, history, jobs, marks, name, nodes,
+    outcomes, outputs, results, search, specs, summaries,
 };
 use crate::store::{
-    AuditQuery, EventsPage, EventsQuery, ExecutionQuery, FoundJobs, HistoryQuery, JobQuery,
-    JobTotals, LiveExecution, LiveExecutionsQuery, LoadRow, Namespaces, NodeHistoryQuery, Page,
-    Reads, ResultQuery, SearchQuery, StoreError, StoreSize, StoredCurve, StoredExecution,
-    StoredJob, StoredNames, StoredOutcomes, StoredResult, StoredSummary,
+    AuditQuery, EventsPage, EventsQuery, ExecutionQuery, FoundJobs, GraphQuery, HistoryQuery,
+    JobQuery, JobTotals, LiveExecution, LiveExecutionsQuery, LoadRow, Namespaces, NodeHistoryQuery,
+    Page, Reads, ResultQuery, SearchQuery, StoreError, StoreSize, StoredCurve, StoredExecution,
+    StoredGraph, StoredGraphSummary, StoredJob, StoredNames, StoredOutcomes, StoredResult,
+    StoredSummary,
 };
 
 /// Concurrent reads; more wait for one to end. Three times the cores of the smallest intended
@@ -240,6 +241,14 @@ impl Reads for SqliteReads {
 
     fn outcomes(&self, id: JobId) -> Result<Option<StoredOutcomes>, StoreError> {
         self.read(|connection| outcomes::of_job(connection, id))
+    }
+
+    fn graph(&self, id: GraphId) -> Result<Option<StoredGraph>, StoreError> {
+        self.read(|connection| graphs::graph(connection, id))
+    }
+
+    fn graphs(&self, query: &GraphQuery) -> Result<Page<StoredGraphSummary>, StoreError> {
+        self.read(|connection| graphs::graphs(connection, query))
     }
 
     fn job_totals(&self) -> Result<JobTotals, StoreError> {

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::job::{JobStateType, JobType};
-use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
+use api_types::{EvaluationId, ExecutionId, GraphId, JobId, NodeId, Timestamp};
 use rusqlite::{Params, Row, RowIndex, Statement};
 use scheduler::change::Tries;
 use scheduler::exclusion::{Exclusion, Exclusions};
@@ -82,7 +82,7 @@ macro_rules! ids {
     };
 }
 
-ids!(JobId, ExecutionId, NodeId, EvaluationId);
+ids!(JobId, ExecutionId, NodeId, EvaluationId, GraphId);
 
 /// A record that this release cannot have written.
 pub(super) fn bad_record(detail: impl Display) -> StoreError {

@@ -37,17 +37,15 @@ pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 /// The format this release writes: one more than the last step's place.
 pub(super) const FORMAT: u32 = 26;
 
-/// The oldest format whose releases may open what this one writes.
-pub(super) const OLDEST: u32 = WITH_DEPENDENCIES;
+/// The oldest format whose releases may open what this one writes: the first in which a job may depend
+/// on others, which an older release would ignore.
+pub(super) const OLDEST: u32 = 26;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
 
 /// The first format that has the outcomes of slots.
 pub(super) const WITH_OUTCOMES: u32 = 24;
-
-/// The first format in which a job may depend on others, which an older release would ignore.
-const WITH_DEPENDENCIES: u32 = 26;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;

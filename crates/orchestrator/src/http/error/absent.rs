@@ -48,6 +48,7 @@ pub(crate) enum Absent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Job,
+    Graph,
     Execution,
     Node,
     Token,
@@ -89,6 +90,7 @@ impl Absent {
                 let (noun, does) = match kind {
                     Kind::Credential => ("credentials", "do"),
                     Kind::Job
+                    | Kind::Graph
                     | Kind::Execution
                     | Kind::Node
                     | Kind::Token
@@ -150,6 +152,7 @@ impl Kind {
     const fn code(self) -> Code {
         match self {
             Self::Job => Code::JobNotFound,
+            Self::Graph => Code::GraphNotFound,
             Self::Execution => Code::ExecutionNotFound,
             Self::Node => Code::NodeNotFound,
             Self::Token => Code::TokenNotFound,
@@ -163,6 +166,7 @@ impl Kind {
     const fn noun(self) -> &'static str {
         match self {
             Self::Job => "job",
+            Self::Graph => "graph",
             Self::Execution => "execution",
             Self::Node => "node",
             Self::Token => "token",
@@ -176,6 +180,7 @@ impl Kind {
     fn hint(self, cause: NotFoundCause) -> String {
         let (letter, list) = match self {
             Self::Job => ('j', Self::JOB_HINT),
+            Self::Graph => ('g', "list graphs with GET /api/v1/orchestrator/graphs"),
             Self::Execution => {
                 ('e', "list executions with GET /api/v1/orchestrator/jobs/:jobID/executions")
             }

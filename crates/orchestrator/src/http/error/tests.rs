@@ -79,6 +79,7 @@ fn bad_requests() -> Vec<Failure> {
 fn kinds() -> Vec<Kind> {
     let rows = rows!(Kind {
         Kind::Job => [Kind::Job],
+        Kind::Graph => [Kind::Graph],
         Kind::Execution => [Kind::Execution],
         Kind::Node => [Kind::Node],
         Kind::Token => [Kind::Token],

@@ -2,6 +2,7 @@
 
 mod access;
 mod credentials;
+mod graphs;
 mod groups;
 mod joining;
 mod keys;
@@ -38,6 +39,7 @@ pub(in crate::http) use access::{
 pub(in crate::http) use credentials::{
     credentials_answer, credentials_request, describe_credential, list_credentials, put_credential,
 };
+pub(in crate::http) use graphs::{create_graph, describe_graph, graph_submission, list_graphs};
 pub(in crate::http) use groups::{deleted_group, describe_group, list_groups, put_group};
 pub(in crate::http) use joining::{
     acted_on_node, create_node_token, created_node_token, enrol_request, label_node,

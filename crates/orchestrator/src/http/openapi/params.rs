@@ -38,6 +38,12 @@ parameters! {
             "pattern": "^j-[0-9a-fA-F]{8}(-[0-9a-fA-F-]{0,27})?$",
         };
     }
+    GraphPath: Path {
+        "graph_id", "The graph's ID.", {
+            "type": "string",
+            "pattern": "^g-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
+        };
+    }
     ExecutionPath: Path {
         "execution_id",
         "The execution's ID, or a unique prefix with at least 8 characters of its UUID.",

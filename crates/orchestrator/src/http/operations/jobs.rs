@@ -1,6 +1,6 @@
 //! Jobs: list and stop; [`create`] submits them, [`describe`] reads one.
 
-mod create;
+pub(super) mod create;
 pub(super) mod dependencies;
 mod describe;
 mod explain;
@@ -24,7 +24,6 @@ use scheduler::demand::Demand;
 use scheduler::input::{Answer, Input, Refusal};
 use serde::Deserialize;
 
-pub(super) use self::create::idempotency_key;
 use crate::access::masking;
 use crate::driver::CallError;
 use crate::http::api::{Api, Handled, Parameter};

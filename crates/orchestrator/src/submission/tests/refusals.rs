@@ -242,6 +242,48 @@ fn of_params() -> Vec<Value> {
     ]
 }
 
+fn of_a_graph() -> Vec<Value> {
+    let after = |name: &str| job(json!({ "DependsOn": [{ "Job": name }] }));
+    let many = |number: usize| -> serde_json::Map<String, Value> {
+        (0..number).map(|at| (format!("j{at}"), job(json!({})))).collect()
+    };
+    // Each of 251 jobs depends on 20 of the others.
+    let mut dense = many(271);
+    for at in 20..271 {
+        let named: Vec<_> = (at - 20..at).map(|on| json!({ "Job": format!("j{on}") })).collect();
+        dense[&format!("j{at}")] = job(json!({ "DependsOn": named }));
+    }
+    let chain = (0..30).map(|at| (format!("j{at:02}"), after(&format!("j{:02}", (at + 1) % 30))));
+    vec![
+        json!({ "Jobs": {} }),
+        json!({ "Jobs": many(1001) }),
+        json!({ "Jobs": { " a": job(json!({ "ID": "mine" })) } }),
+        json!({ "Jobs": { "a": after("b"), "b": job(json!({ "Count": -1 })) } }),
+        json!({ "Jobs": { "a": job(json!({ "DependsOn": [{}] })) } }),
+        json!({ "Jobs": { "a": after("c") } }),
+        json!({ "Jobs": { "a": job(json!({})), "b": job(json!({ "Namespace": "other" })) } }),
+        json!({ "Jobs": { "a": after("b"), "b": job(json!({ "Type": "service" })) } }),
+        json!({ "Jobs": { "a": after("b"), "b": after("c"), "c": after("b") } }),
+        json!({ "Jobs": chain.collect::<serde_json::Map<_, _>>() }),
+        json!({ "Jobs": dense }),
+    ]
+}
+
+fn problems_of_graph(graph: &Value) -> Vec<String> {
+    let (id, mut last) = (api_types::GraphId::from_uuid(Uuid::from_u128(1)), 0);
+    let mint = || {
+        last += 1;
+        JobId::from_uuid(Uuid::from_u128(last))
+    };
+    match accept_graph(graph.to_string().as_bytes(), id, mint, &requester()) {
+        Err(Rejected::Invalid(problems)) => problems
+            .into_iter()
+            .map(|FieldError { path, reason }| format!("{path}: {reason}"))
+            .collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// More expressions than compile in time; which is the first beyond that differs.
 fn many_filters() -> Value {
     let source = |at: usize| {
@@ -266,6 +308,11 @@ fn every_refusal_is_in_the_table() {
                 let _ = writeln!(table, "{}", json::shorten(problem, SHOWN_CHARS));
             }
         }
+    }
+    let _ = writeln!(table, "# the graph");
+    for problem in of_a_graph().iter().flat_map(problems_of_graph) {
+        assert_eq!(flaw(&problem), None, "{problem}");
+        let _ = writeln!(table, "{}", json::shorten(problem, SHOWN_CHARS));
     }
     problems(&many_filters());
     let _ = accept_text("{}");

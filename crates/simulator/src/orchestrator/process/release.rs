@@ -61,6 +61,7 @@ impl Process {
                 Answer::Done
             }
             Reply::Asked(_) => panic!("the simulator never asks"),
+            Reply::GraphCreated(_) => panic!("the simulator submits no graph"),
             Reply::Answer(answer) => match answer {
                 input::Answer::Submitted { job, .. } => Answer::Submitted { job },
                 input::Answer::Stopped { .. } | input::Answer::Done => Answer::Done,
@@ -71,6 +72,7 @@ impl Process {
                     Answer::Renewed(HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(lease) })
                 }
                 input::Answer::Acknowledged(known) => Answer::Acknowledged(known),
+                input::Answer::StoppedJobs(_) => panic!("the simulator stops no graph"),
                 input::Answer::Refused(why) => Answer::Refused(why.code()),
                 input::Answer::Assignments(snapshot) => {
                     // The lines are the answer.

@@ -23,6 +23,8 @@ use uuid::Uuid;
 
 pub(super) const JOB: JobId =
     JobId::from_uuid(Uuid::from_u128(0x62df246c_d5cc_4c6d_aef9_bd480ed3b259));
+pub(super) const OTHER_JOB: JobId =
+    JobId::from_uuid(Uuid::from_u128(0x4f2a9c01_7d35_4b6e_8a11_0c9e5d7b2f46));
 pub(super) const EXECUTION: ExecutionId =
     ExecutionId::from_uuid(Uuid::from_u128(0xa53c75d2_e331_4b3b_ae1c_ffc7def18a4a));
 pub(super) const EVALUATION: EvaluationId =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api_types::job::{CreateJob, DryRun, Job, JobState, JobStateType};
 use api_types::submission::CreateJobRequest;
-use api_types::{Code, routes};
+use api_types::{Code, GraphId, routes};
 use axum::body::Bytes;
 use axum::extract::State;
 use control_plane::step::{IdempotencyKey, Submission};
@@ -31,7 +31,7 @@ use crate::json::yaml;
 use crate::shares::Owner;
 use crate::shares::permit_queue::QueuedPermit;
 use crate::spans::{self, Submitted};
-use crate::submission::{self, Accepted, Regexes, Rejected, mint};
+use crate::submission::{self, Accepted, AcceptedGraph, Regexes, Rejected, mint};
 use crate::{admission, clock};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -91,7 +91,7 @@ pub(super) async fn create(
     query: CreateQuery,
     mut body: JobBody,
 ) -> Handled {
-    let key = idempotency_key(&headers, &body.body.bytes).await?;
+    let key = idempotency_key(&headers, &body.body.bytes, Operation::CreateJob).await?;
     let accepted = match body.language {
         Language::Json => accept(&api, body.owner(), body.body.bytes.clone()).await?,
         Language::Yaml => accept_yaml(&api, &mut body).await?,
@@ -192,6 +192,31 @@ async fn accept_yaml(api: &Arc<Api>, body: &mut JobBody) -> Result<Accepted, Fai
     Ok(accepted)
 }
 
+/// A graph in JSON or YAML, always on a blocking thread.
+pub(in crate::http::operations) async fn accept_graph(
+    api: &Arc<Api>,
+    body: &mut JobBody,
+) -> Result<AcceptedGraph, Failure> {
+    let turn = turn(api, body.owner()).await?;
+    let (bytes, language, with) = (body.body.bytes.clone(), body.language, Arc::clone(api));
+    let read = move || {
+        let json = match language {
+            Language::Json => bytes,
+            Language::Yaml => {
+                yaml::to_json(&bytes).map_err(|reason| BadRequest::MalformedBody { reason })?.into()
+            }
+        };
+        let read = submission::accept_graph(&json, mint_graph(), mint, &with.own.requester);
+        Ok::<_, Failure>((read.map_err(refusal)?, json.len(), turn))
+    };
+    let (accepted, bytes, turn) = blocking(read).await??;
+    if language == Language::Yaml {
+        body.expand(bytes, api).await?;
+    }
+    drop(turn);
+    Ok(accepted)
+}
+
 /// Callers take turns, whatever they make of their bodies, and of each namespace one at a time is
 /// read.
 async fn turn(api: &Api, owner: &Owner) -> Result<QueuedPermit, Failure> {
@@ -211,9 +236,24 @@ fn refusal(rejected: Rejected) -> Failure {
     }
 }
 
-pub(in crate::http) async fn idempotency_key(
+pub(in crate::http) fn mint_graph() -> GraphId {
+    #[expect(clippy::disallowed_methods, reason = "graph ids are minted here and nowhere else")]
+    let uuid = uuid::Uuid::new_v4();
+    GraphId::from_uuid(uuid)
+}
+
+/// What a key belongs to in addition to the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http::operations) enum Operation {
+    CreateJob,
+    CreateGraph,
+    TriggerSchedule,
+}
+
+pub(in crate::http::operations) async fn idempotency_key(
     headers: &HeaderMap,
     body: &Bytes,
+    operation: Operation,
 ) -> Result<Option<IdempotencyKey>, Failure> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -227,7 +267,17 @@ pub(in crate::http) async fn idempotency_key(
     }
     let key = String::from_utf8_lossy(bytes).into_owned();
     let (body, is_large) = (body.clone(), body.len() > READ_ON_THE_SPOT_BYTES);
-    let hash = move || digest::digest(&digest::SHA256, &body);
+    let hash = move || {
+        let mut context = digest::Context::new(&digest::SHA256);
+        match operation {
+            // As every release has hashed it.
+            Operation::CreateJob => {}
+            Operation::CreateGraph => context.update(b"POST jobs/graph\n"),
+            Operation::TriggerSchedule => context.update(b"POST schedules/trigger\n"),
+        }
+        context.update(&body);
+        context.finish()
+    };
     let hash = if is_large { blocking(hash).await? } else { hash() };
     let mut body_hash = [0; 32];
     body_hash.copy_from_slice(hash.as_ref());

@@ -12,7 +12,7 @@ use crate::submission::Accepted;
 /// and adds their names. The turn checks again that they are there.
 pub(in crate::http::operations) async fn resolve(
     api: &Api,
-    accepted: Accepted,
+    mut accepted: Accepted,
 ) -> Result<Accepted, Failure> {
     if accepted.spec.depends_on.is_empty() {
         return Ok(accepted);
@@ -21,7 +21,8 @@ pub(in crate::http::operations) async fn resolve(
     let read =
         move |reads: &dyn Reads| Ok(name(reads, &spec.namespace, &spec.depends_on, |_| false)?);
     let named = api.read(read).await?;
-    Ok(accepted.depending_on(named.map_err(BadRequest::Job)?))
+    accepted.set_dependencies(named.map_err(BadRequest::Job)?);
+    Ok(accepted)
 }
 
 /// The same for one job of several; those that `is_new` knows are submitted together with it.
