@@ -13,7 +13,6 @@ use api_types::node::{Connection, Eligibility, Membership};
 
 use crate::change::{Live, LiveJobRow, LoadedPlan, NodeRow, SlotNode};
 use crate::demand::{Demand, Fit, Need};
-use crate::dependency::Conditions;
 use crate::health::{Health, PROBE_TIMEOUT};
 use crate::mint::Mint;
 use crate::plan::{JobPlan, Plan};
@@ -193,7 +192,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     let mut job = LiveJob::new(row, plan, class);
     job.limit_to(max_running, max_failed);
     if !depends_on.is_empty() {
-        dependants::restore_job(state, &mut job, Conditions::new(depends_on.into()));
+        dependants::restore_job(state, &mut job, &depends_on);
     }
     state.jobs.put(Box::new(job));
     damaged

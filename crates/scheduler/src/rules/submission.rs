@@ -10,7 +10,7 @@ use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{EvaluationId, JobId};
 
 use crate::change::{FIRST_VERSION, JobRow, NamedJob, NewJobRow};
-use crate::dependency::{Conditions, Ended};
+use crate::dependency::Ended;
 use crate::input::{Answer, Refusal, Submit};
 use crate::plan::JobPlan;
 use crate::rules::{covers, dependency, health, job_end};
@@ -51,7 +51,7 @@ pub(crate) fn record(
     state: &mut State,
     turn: &mut Turn<'_>,
     submit: Submit,
-    named: Vec<(JobId, Option<Ended>)>,
+    named: Vec<Option<Ended>>,
     begins: Begins,
 ) -> EvaluationId {
     let Submit { id, spec, spec_json, .. } = submit;
@@ -100,14 +100,14 @@ pub(crate) fn record(
     job.limit_to(max_running, max_failed);
     let waits = !spec.depends_on.is_empty() || begins == Begins::Later;
     if waits {
-        let conditions = Conditions::new(spec.depends_on.clone().into());
+        let conditions = dependants::conditions(state, &spec.depends_on);
+        dependants::enter(state, id, &conditions.list, named);
         job.extras.to_mut().conditions = Some(Box::new(conditions));
     }
     state.jobs.put(Box::new(job));
     state.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
     health::hear_witness(state, turn, id);
     if waits {
-        dependants::enter(state, id, named);
         match begins {
             Begins::Now => dependency::review(state, turn, id),
             Begins::Later => state.marks.begins.push(id),
@@ -129,7 +129,7 @@ pub(crate) fn named_jobs(
     spec: &JobSpec,
     stored: &[NamedJob],
     members: &BTreeSet<JobId>,
-) -> Result<Vec<(JobId, Option<Ended>)>, Refusal> {
+) -> Result<Vec<Option<Ended>>, Refusal> {
     let look_up = |dependency: &Dependency| {
         let Dependency { job_id: job, job: name, .. } = dependency;
         let found = match members.contains(job) {
@@ -137,7 +137,7 @@ pub(crate) fn named_jobs(
             false => dependants::look_up(state, turn, *job, stored),
         };
         let missing = || Refusal::DependencyMissing { job: *job, name: name.clone() };
-        found.map(|ended| (*job, ended)).ok_or_else(missing)
+        found.ok_or_else(missing)
     };
     spec.depends_on.iter().map(look_up).collect()
 }
