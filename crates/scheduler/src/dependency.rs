@@ -8,9 +8,10 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use api_types::JobId;
-use api_types::dependency::{Condition, Dependency};
+use api_types::dependency::Condition;
 use api_types::job::JobStateType;
 
 use crate::text::Text;
@@ -19,9 +20,18 @@ use crate::time::Moment;
 /// The conditions of a job, all of which must hold.
 #[derive(Debug)]
 pub(crate) struct Conditions {
-    pub(crate) list: Box<[Dependency]>,
+    pub(crate) list: Box<[Awaited]>,
     /// Since when all of them hold.
     pub(crate) held_since: Option<Moment>,
+}
+
+/// A condition on another job, as memory keeps it.
+#[derive(Debug, Clone)]
+pub(crate) struct Awaited {
+    pub(crate) job: JobId,
+    pub(crate) condition: Condition,
+    /// One text for all that name the job alike: ten thousand may.
+    pub(crate) name: Arc<str>,
 }
 
 /// A job that conditions name, while one of those that name it waits.
@@ -29,6 +39,7 @@ pub(crate) struct Conditions {
 pub(crate) struct Named {
     /// Unless the job goes on.
     pub(crate) ended: Option<Ended>,
+    pub(crate) name: Arc<str>,
     /// The jobs that wait and name it.
     pub(crate) dependants: BTreeSet<JobId>,
 }
@@ -61,15 +72,15 @@ enum Finding {
 
 /// Whether the conditions hold, by what became of the jobs that they name. Of several that can no
 /// longer hold, a failure decides.
-pub(crate) fn verdict(list: &[Dependency], ended: impl Fn(JobId) -> Option<Ended>) -> Verdict {
+pub(crate) fn verdict(list: &[Awaited], ended: impl Fn(JobId) -> Option<Ended>) -> Verdict {
     let (mut open, mut last) = (false, Moment::ZERO);
     let mut never: Option<(JobStateType, String)> = None;
-    for dependency in list {
-        let Some(Ended { state, at }) = ended(dependency.job_id) else {
+    for awaited in list {
+        let Some(Ended { state, at }) = ended(awaited.job) else {
             open = true;
             continue;
         };
-        match finding(dependency, state) {
+        match finding(awaited, state) {
             Finding::Holds => last = last.max(at),
             Finding::Never(to, why) => {
                 let decides = to == JobStateType::Failed
@@ -88,9 +99,9 @@ pub(crate) fn verdict(list: &[Dependency], ended: impl Fn(JobId) -> Option<Ended
 }
 
 /// The table of `docs/api.md`, "Dependencies".
-fn finding(dependency: &Dependency, state: Option<JobStateType>) -> Finding {
-    let name = &dependency.job;
-    match (dependency.condition, state) {
+fn finding(awaited: &Awaited, state: Option<JobStateType>) -> Finding {
+    let Awaited { condition, name, .. } = awaited;
+    match (condition, state) {
         (_, None) => {
             let why = format!("not run: job '{name}', on which it depends, was removed");
             Finding::Never(JobStateType::Failed, why)
@@ -116,15 +127,15 @@ fn finding(dependency: &Dependency, state: Option<JobStateType>) -> Finding {
 }
 
 /// What a job says whose conditions do not all hold yet: the first of them, and how many there are.
-pub(crate) fn message(list: &[Dependency], ended: impl Fn(JobId) -> Option<Ended>) -> Text {
-    let mut open = list.iter().filter(|dependency| ended(dependency.job_id).is_none());
+pub(crate) fn message(list: &[Awaited], ended: impl Fn(JobId) -> Option<Ended>) -> Text {
+    let mut open = list.iter().filter(|awaited| ended(awaited.job).is_none());
     let Some(first) = open.next() else { return Text::Constant("its turn has not come yet") };
     let what = match first.condition {
         Condition::Completed => "completed",
         Condition::Failed => "failed",
         Condition::Ended => "ended",
     };
-    let name = &first.job;
+    let name = &first.name;
     match open.count() {
         0 => format!("job '{name}' has not {what} yet").into(),
         1 => format!("job '{name}' has not {what} yet, and 1 more job has not ended").into(),
@@ -137,7 +148,7 @@ pub(crate) fn message(list: &[Dependency], ended: impl Fn(JobId) -> Option<Ended
 // === impl Conditions ===
 
 impl Conditions {
-    pub(crate) fn new(list: Box<[Dependency]>) -> Self {
+    pub(crate) fn new(list: Box<[Awaited]>) -> Self {
         Self { list, held_since: None }
     }
 }

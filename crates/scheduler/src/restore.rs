@@ -14,7 +14,6 @@ use api_types::node::{Connection, Eligibility, Membership};
 
 use crate::change::{Live, LiveJobRow, LoadedPlan, NodeRow, SlotNode};
 use crate::demand::{Demand, Fit, Need};
-use crate::dependency::Conditions;
 use crate::health::{Health, PROBE_TIMEOUT};
 use crate::mint::Mint;
 use crate::plan::{JobPlan, Plan};
@@ -207,7 +206,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     job.limit_to(max_running, max_failed);
     job.name_groups(groups, number);
     if !depends_on.is_empty() {
-        dependants::restore_job(state, &mut job, Conditions::new(depends_on.into()));
+        dependants::restore_job(state, &mut job, &depends_on);
     }
     state.jobs.put(Box::new(job));
     damaged

@@ -41,7 +41,8 @@ async fn a_graph_is_submitted_from_a_file_and_shown_with_its_states() {
 async fn a_job_runs_after_another_that_is_named() {
     let service = Service::start().await;
     let _node = FakeNode::start(&service, 1).await;
-    let first = service.submit(&format!("{{Name: build, {}}}", TASK.replace("IMAGE", "ok"))).await;
+    let task = "Tasks: [{Name: main, Engine: {Type: docker, Params: {Image: ok}}}]";
+    let first = service.submit(&format!("Name: build\nType: batch\n{task}\n")).await;
     service.until(&first, JobStateType::Completed).await;
     let args = ["run", "--detach", "--name", "next", "--after", "build:ended", "ok"];
     let next = service.run(&args).await;

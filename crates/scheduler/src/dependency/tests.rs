@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::*;
 
-fn on(number: u128, condition: Condition) -> Dependency {
-    Dependency { job_id: JobId::from_uuid(Uuid::from_u128(number)), job: "build".into(), condition }
+fn on(number: u128, condition: Condition) -> Awaited {
+    Awaited { job: JobId::from_uuid(Uuid::from_u128(number)), condition, name: "build".into() }
 }
 
 fn after(condition: Condition, state: JobStateType) -> Verdict {

@@ -22,7 +22,7 @@ pub(super) fn check(scheduler: &Scheduler) {
         );
         let conditions = job.extras.conditions.as_ref().expect("it waits for others");
         let mut is_reviewed = settle.backlog.begins.contains(id);
-        for other in conditions.list.iter().map(|dependency| dependency.job_id) {
+        for other in conditions.list.iter().map(|awaited| awaited.job) {
             known.entry(other).or_insert_with(BTreeSet::new).insert(*id);
             let told = settle.backlog.named.get(&other);
             is_reviewed |= told.is_some_and(|after| after.is_none_or(|after| after < *id));

@@ -11,7 +11,7 @@ use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{EvaluationId, JobId};
 
 use crate::change::{FIRST_VERSION, JobRow, NamedJob, NewJobRow};
-use crate::dependency::{Conditions, Ended};
+use crate::dependency::Ended;
 use crate::input::{Answer, Refusal, Submit};
 use crate::plan::JobPlan;
 use crate::rules::{covers, dependency, group, health, job_end};
@@ -55,7 +55,7 @@ pub(crate) fn record(
     state: &mut State,
     turn: &mut Turn<'_>,
     submit: Submit,
-    named: Vec<(JobId, Option<Ended>)>,
+    named: Vec<Option<Ended>>,
     begins: Begins,
 ) -> EvaluationId {
     let Submit { id, spec, spec_json, .. } = submit;
@@ -108,7 +108,8 @@ pub(crate) fn record(
     job.name_groups(Arc::clone(&groups), number);
     let waits = !spec.depends_on.is_empty() || begins == Begins::Later;
     if waits {
-        let conditions = Conditions::new(spec.depends_on.clone().into());
+        let conditions = dependants::conditions(state, &spec.depends_on);
+        dependants::enter(state, id, &conditions.list, named);
         job.extras.to_mut().conditions = Some(Box::new(conditions));
     }
     state.jobs.put(Box::new(job));
@@ -118,7 +119,6 @@ pub(crate) fn record(
     state.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
     health::hear_witness(state, turn, id);
     if waits {
-        dependants::enter(state, id, named);
         match begins {
             Begins::Now => dependency::review(state, turn, id),
             Begins::Later => state.marks.begins.push(id),
@@ -140,7 +140,7 @@ pub(crate) fn named_jobs(
     spec: &JobSpec,
     stored: &[NamedJob],
     members: &BTreeSet<JobId>,
-) -> Result<Vec<(JobId, Option<Ended>)>, Refusal> {
+) -> Result<Vec<Option<Ended>>, Refusal> {
     let look_up = |dependency: &Dependency| {
         let Dependency { job_id: job, job: name, .. } = dependency;
         let found = match members.contains(job) {
@@ -148,7 +148,7 @@ pub(crate) fn named_jobs(
             false => dependants::look_up(state, turn, *job, stored),
         };
         let missing = || Refusal::DependencyMissing { job: *job, name: name.clone() };
-        found.map(|ended| (*job, ended)).ok_or_else(missing)
+        found.ok_or_else(missing)
     };
     spec.depends_on.iter().map(look_up).collect()
 }

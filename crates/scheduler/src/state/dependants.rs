@@ -2,14 +2,17 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::iter;
 use core::ops::Bound;
 
 use api_types::JobId;
+use api_types::dependency::Dependency;
 use api_types::job::{JobStateType, JobType};
 
 use crate::change::NamedJob;
-use crate::dependency::{Conditions, Ended, Named, Verdict, verdict};
+use crate::dependency::{Awaited, Conditions, Ended, Named, Verdict, verdict};
 use crate::state::State;
 use crate::state::job::LiveJob;
 use crate::time::Moment;
@@ -61,10 +64,26 @@ pub(crate) fn look_up(
     over(found.state, found.ended_at).map(Some)
 }
 
-/// From now on the job is told what becomes of those that it names.
-pub(crate) fn enter(state: &mut State, id: JobId, named: Vec<(JobId, Option<Ended>)>) {
-    for (other, ended) in named {
-        let named = state.named.entry(other).or_default();
+/// The conditions as memory keeps them, with one text for each name.
+pub(crate) fn conditions(state: &State, list: &[Dependency]) -> Conditions {
+    let list = list.iter().map(|Dependency { job_id, job, condition }| {
+        let known = state.named.get(job_id).filter(|named| *named.name == **job);
+        let name = known.map_or_else(|| Arc::from(job.as_str()), |named| Arc::clone(&named.name));
+        Awaited { job: *job_id, condition: *condition, name }
+    });
+    Conditions::new(list.collect())
+}
+
+/// From now on the job is told what becomes of those that it names, and of which this is known.
+pub(crate) fn enter(
+    state: &mut State,
+    id: JobId,
+    list: &[Awaited],
+    ended: impl IntoIterator<Item = Option<Ended>>,
+) {
+    for (awaited, ended) in list.iter().zip(ended) {
+        let new = || Named { name: Arc::clone(&awaited.name), ..Named::default() };
+        let named = state.named.entry(awaited.job).or_insert_with(new);
         named.ended = named.ended.or(ended);
         named.dependants.insert(id);
     }
@@ -76,11 +95,11 @@ pub(crate) fn leave(state: &mut State, id: JobId) {
     else {
         return;
     };
-    for dependency in &conditions.list {
-        let Some(named) = state.named.get_mut(&dependency.job_id) else { continue };
+    for Awaited { job: other, .. } in &conditions.list {
+        let Some(named) = state.named.get_mut(other) else { continue };
         named.dependants.remove(&id);
         if named.dependants.is_empty() {
-            state.named.remove(&dependency.job_id);
+            state.named.remove(other);
         }
     }
 }
@@ -113,12 +132,12 @@ pub(crate) fn next_dependant(state: &State, named: JobId, after: Option<JobId>) 
 // === Restore ===
 
 /// A job with conditions was loaded from the store; the jobs that they name follow.
-pub(crate) fn restore_job(state: &mut State, job: &mut LiveJob, conditions: Conditions) {
-    let named = conditions.list.iter().map(|dependency| (dependency.job_id, None)).collect();
-    job.extras.to_mut().conditions = Some(Box::new(conditions));
+pub(crate) fn restore_job(state: &mut State, job: &mut LiveJob, depends_on: &[Dependency]) {
+    let conditions = conditions(state, depends_on);
     if !job.is_terminal() {
-        enter(state, job.row().id, named);
+        enter(state, job.row().id, &conditions.list, iter::repeat(None));
     }
+    job.extras.to_mut().conditions = Some(Box::new(conditions));
 }
 
 /// Derives whose conditions hold, once all jobs are loaded, with those that are over.
