@@ -124,6 +124,8 @@ pub trait Reads: Send + Sync {
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError>;
     /// What became of the job's slots.
     fn outcomes(&self, id: JobId) -> Result<Option<StoredOutcomes>, StoreError>;
+    /// The node of each slot of an ops job that has ended, by index, unless it is unknown.
+    fn slot_nodes(&self, job: JobId) -> Result<Vec<(u32, NodeId)>, StoreError>;
     /// Counts every job that is over.
     fn job_totals(&self) -> Result<JobTotals, StoreError>;
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;

@@ -12,6 +12,7 @@ use api_types::protocol::{Acknowledgement, Heartbeat, Report, SessionRequest};
 use api_types::{Code, EvaluationId, ExecutionId, JobId, NodeId};
 
 use crate::change::AssignmentChange;
+use crate::rerun::{MAX_RANGES, Rerun};
 use crate::silence::HeartbeatArrival;
 
 /// One input. IDs that the caller must know are part of it.
@@ -79,6 +80,8 @@ pub struct Submit {
     pub spec: Arc<JobSpec>,
     /// `spec` as JSON, in the form that is stored and sent.
     pub spec_json: Arc<str>,
+    /// The slots of another job that it runs, instead of as many as it counts.
+    pub rerun: Option<Arc<Rerun>>,
 }
 
 /// The answer to an input, returned once its changes are on disk.
@@ -120,6 +123,15 @@ pub enum Refusal {
     JobFinished { job: JobId, state: JobStateType },
     #[error("a job with the ID {0} exists already")]
     JobExists(JobId),
+    /// An ops job was to run a slot again, and its node cannot.
+    #[error("index {index} runs on node '{node}' only, which {why}; leave it out with Indexes")]
+    SlotWithoutNode { index: u32, node: String, why: &'static str },
+    #[error(
+        "the live jobs of namespace '{namespace}' run scattered indexes in {ranges} ranges, and \
+         this one would add {more} to the {MAX_RANGES} allowed; wait until one of them has ended, \
+         or name fewer Indexes"
+    )]
+    TooScattered { namespace: String, ranges: u64, more: u64 },
     #[error("no node has the ID {}", .0.short())]
     NoSuchNode(NodeId),
     #[error("session {came} of node {} was replaced by session {current}", .node.short())]
@@ -156,10 +168,11 @@ impl Refusal {
             Self::NoSuchNode(_) => Code::NodeNotFound,
             Self::StaleSession { .. } | Self::LeaseExpired(_) => Code::StaleSession,
             Self::NodeRejected(_) => Code::Forbidden,
-            Self::AgentOnTrial(_) => Code::TooManyRequests,
-            Self::NodeConnected(_) | Self::NodeBusy { .. } | Self::SecondAgent { .. } => {
-                Code::NodeConflict
-            }
+            Self::AgentOnTrial(_) | Self::TooScattered { .. } => Code::TooManyRequests,
+            Self::NodeConnected(_)
+            | Self::NodeBusy { .. }
+            | Self::SecondAgent { .. }
+            | Self::SlotWithoutNode { .. } => Code::NodeConflict,
         }
     }
 }

@@ -14,6 +14,7 @@ use core::time::Duration;
 
 use api_types::engine::{EngineType, PublisherType};
 use api_types::job::{JobSpec, JobType, RetryPolicy, Task, Timeouts};
+use api_types::rerun;
 use api_types::selector::{Requirement, Test};
 use api_types::source::SourceType;
 use api_types::{JobId, Timestamp};
@@ -23,7 +24,7 @@ use crate::demand::{Demand, Fit, InvalidDemand, Need};
 use crate::rank::Rank;
 use crate::time::Moment;
 
-/// The format of a stored plan with a gate or tolerance, which an older release would ignore. Increment it when an
+/// The format of a stored plan with a gate, tolerance or count of another job, which an older release would ignore. Increment it when an
 /// older release would misread a newer plan.
 const FORMAT: u32 = 3;
 
@@ -51,6 +52,8 @@ pub struct JobPlan {
     pub(crate) max_running: u32,
     /// How many slots may fail before the job does; -1 for any number.
     pub(crate) max_failed: i32,
+    /// The number of slots that a job is told which runs some slots of another one; 0 for its own.
+    pub(crate) told_count: u32,
     pub(crate) demand: Demand,
 }
 
@@ -112,6 +115,8 @@ struct Stored<'a> {
     max_running: u32,
     #[serde(rename = "F", default, skip_serializing_if = "is_default")]
     max_failed: i32,
+    #[serde(rename = "K", default, skip_serializing_if = "is_default")]
+    told_count: u32,
     #[serde(rename = "E")]
     engine: EngineType,
     #[serde(rename = "U", default, skip_serializing_if = "Option::is_none")]
@@ -149,6 +154,7 @@ impl JobPlan {
             names_secrets: spec.tasks.iter().any(names_some),
             max_running: spec.max_running,
             max_failed: spec.max_failed,
+            told_count: rerun::told_count(&spec.meta),
             demand: Demand::from_spec(spec)?,
         })
     }
@@ -162,13 +168,13 @@ impl JobPlan {
     /// The stored form.
     pub fn to_text(&self) -> String {
         let Self { job_type, priority, namespace, retry, timeouts, .. } = self;
-        let Self { names_secrets, max_running, max_failed, demand, .. } = self;
+        let Self { names_secrets, max_running, max_failed, told_count, demand, .. } = self;
         let Demand { fit, need } = demand;
         let Fit { engine, publisher, sources, constraints } = fit;
         let Need { cpu_millis, memory_bytes, disk_bytes, gpus } = *need;
         let RetryPolicy { attempts, delay, max_delay } = *retry;
         let Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after } = *timeouts;
-        let is_plain = *max_running == 0 && *max_failed == 0;
+        let is_plain = *max_running == 0 && *max_failed == 0 && *told_count == 0;
         let stored = Stored {
             format: if is_plain { PLAIN_FORMAT } else { FORMAT },
             job_type: unless(*job_type, &Usual::JOB_TYPE),
@@ -179,6 +185,7 @@ impl JobPlan {
             names_secrets: *names_secrets,
             max_running: *max_running,
             max_failed: *max_failed,
+            told_count: *told_count,
             engine: *engine,
             publisher: unless(*publisher, &Usual::PUBLISHER),
             sources: sources.clone(),
@@ -221,6 +228,7 @@ impl JobPlan {
             names_secrets: stored.names_secrets,
             max_running: stored.max_running,
             max_failed: stored.max_failed,
+            told_count: stored.told_count,
             demand: Demand { fit, need },
         })
     }

@@ -163,6 +163,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     };
     let max_running = plan.as_ref().map_or(0, |plan| plan.max_running);
     let max_failed = plan.as_ref().map_or(0, |plan| plan.max_failed);
+    let told_count = plan.as_ref().map_or(0, |plan| plan.told_count);
     let (plan, class) = match plan {
         Ok(plan) if !row.state.is_terminal() => {
             let (plan, class) = state.enter_queue(plan, id, create_time, created_at);
@@ -187,8 +188,10 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
         state.timers.set(since + bound, Timer::QueueTimeout(id));
     }
     state.namespaces.enter(&plan.namespace);
+    state.namespaces.add_ranges(&plan.namespace, row.slots.scattered_ranges());
     let mut job = LiveJob::new(row, plan, class);
     job.limit_to(max_running, max_failed);
+    job.tell_count(told_count);
     state.jobs.put(Box::new(job));
     damaged
 }
@@ -278,6 +281,7 @@ fn of_damaged(job_type: JobType, priority: u32) -> JobPlan {
         names_secrets: false,
         max_running: 0,
         max_failed: 0,
+        told_count: 0,
         demand: Demand { fit, need },
     }
 }

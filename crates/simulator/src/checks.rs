@@ -21,6 +21,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     times_of_a_history_never_go_back(world)?;
     no_slot_completed_twice(world)?;
     outcomes_are_those_of_executions(world)?;
+    world.reruns_ran_what_they_name()?;
     nothing_started_twice(world)?;
     unpublished_runs_are_not_repeated(world)?;
     an_outage_is_no_failure_of_a_task(world)

@@ -9,6 +9,7 @@ mod forgotten_node;
 mod full_ledger;
 mod machines;
 mod membership;
+mod reruns;
 mod settling;
 mod silence;
 mod transport;
@@ -57,6 +58,7 @@ pub(super) struct World {
     pub(super) requests: Vec<ClientRequest>,
     pub(super) expected_ends: BTreeMap<usize, ExpectedEnd>,
     pub(super) summary: Summary,
+    reruns: Vec<reruns::Again>,
     inspection: Inspection,
     coverage: Coverage,
     faults: Faults,
@@ -157,6 +159,7 @@ impl World {
             requests: Vec::new(),
             expected_ends: BTreeMap::new(),
             summary: Summary::default(),
+            reruns: Vec::new(),
             inspection: Inspection::default(),
             coverage: Coverage::default(),
             faults,

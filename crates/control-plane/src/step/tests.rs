@@ -74,7 +74,8 @@ fn submit(caller: u32, id: u128, namespace: &str, key: Option<(&str, u8)>) -> (u
         max_failed: 0,
         tasks: vec![Task::new("main", EngineType::Noop)],
     };
-    let submit = Submit { id: job(id), spec_json: spec_json(&spec), spec: Arc::new(spec) };
+    let submit =
+        Submit { id: job(id), spec_json: spec_json(&spec), spec: Arc::new(spec), rerun: None };
     let key = key.map(|(key, hash)| IdempotencyKey { key: key.to_owned(), body_hash: [hash; 32] });
     let submission = Submission { submit, id_given: id < 10, warnings: Vec::new(), key };
     (caller, Request::Submit(Box::new(submission)))

@@ -113,6 +113,7 @@ macro_rules! store_contract {
             executions_are_filtered_by_slot_and_state,
             executions_carry_their_output_and_results,
             outcomes_of_slots_read_back_chunk_by_chunk,
+            scattered_indexes_and_unplaced_slots_read_back,
             a_job_of_one_slot_stores_no_outcomes,
             the_latest_tails_of_a_job_stay_and_go_with_it,
             history_is_filtered_and_paged,

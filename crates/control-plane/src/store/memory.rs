@@ -37,6 +37,8 @@ pub struct MemoryStore {
     pub pending_slots: BTreeMap<(JobId, u32), PendingSlotRow>,
     pub outcomes: BTreeMap<(JobId, u32), Chunk>,
     pub first_failures: BTreeMap<JobId, Text>,
+    /// The nodes of slots of ops jobs that ended before they were placed.
+    pub unplaced: BTreeMap<(JobId, u32), NodeId>,
     pub nodes: BTreeMap<NodeId, NodeRow>,
     pub events: Vec<EventRow>,
     /// Sequences of those that belong to nodes that are gone.
@@ -83,6 +85,13 @@ impl MemoryStore {
         outcomes
     }
 
+    /// The node of each slot of an ops job that has ended, as far as it is known.
+    pub fn slot_nodes(&self, job: JobId) -> BTreeMap<u32, NodeId> {
+        let placed = self.executions_of(job).into_iter().map(|row| (row.index, row.node));
+        let unplaced = self.unplaced.range((job, 0)..=(job, u32::MAX));
+        placed.chain(unplaced.map(|((_, index), node)| (*index, *node))).collect()
+    }
+
     pub fn state(&self, job: JobId) -> Option<JobStateType> {
         self.jobs.get(&job).map(|row| row.state)
     }
@@ -103,6 +112,8 @@ impl MemoryStore {
         }
         self.outcomes.extend(changes.outcomes.iter().map(|(key, chunk)| (*key, chunk.clone())));
         self.first_failures.extend(changes.first_failures.iter().cloned());
+        let unplaced = changes.unplaced.iter();
+        self.unplaced.extend(unplaced.map(|(job, index, node)| ((*job, *index), *node)));
         for (id, node) in &changes.nodes {
             match node {
                 Some(node) => self.nodes.insert(*id, node.clone()),
@@ -215,6 +226,7 @@ impl MemoryStore {
         self.pending_slots.retain(|(of, _), _| *of != job);
         self.outcomes.retain(|(of, _), _| *of != job);
         self.first_failures.remove(&job);
+        self.unplaced.retain(|(of, _), _| *of != job);
         self.events.retain(|event| event.job() != Some(job));
     }
 }
@@ -259,7 +271,8 @@ impl Store for MemoryStore {
             live.covered.extend(slot.pinned.map(|node| SlotNode { job, index, node, at: None }));
             live.pending_slots.push(slot.clone());
         }
-        for job in self.jobs.values().filter(|row| row.live).map(|row| row.id) {
+        let has_ended = |row: &&JobRow| row.live && row.completed + row.failed_slots > 0;
+        for job in self.jobs.values().filter(has_ended).map(|row| row.id) {
             let outcomes = self.outcomes_of(job);
             let first_failure = self.first_failures.get(&job).cloned();
             if first_failure.is_some() || outcomes != Outcomes::default() {

@@ -31,6 +31,7 @@ mod progress;
 mod prune;
 mod reads;
 mod records;
+mod reruns;
 mod results;
 mod row;
 mod schema;

@@ -105,6 +105,7 @@ fn treatment(code: Code) -> (Level, Option<u64>) {
         | Code::MethodNotAllowed
         | Code::AmbiguousId
         | Code::JobFinished
+        | Code::JobNotFinished
         | Code::JobExists
         | Code::IdempotencyConflict
         | Code::NodeConflict

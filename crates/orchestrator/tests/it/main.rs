@@ -55,6 +55,7 @@ mod protocol;
 mod regexes;
 mod rejecting;
 mod requester;
+mod reruns;
 mod results;
 mod retention;
 mod roles;

@@ -28,6 +28,7 @@ fn plan() -> JobPlan {
         names_secrets: true,
         max_running: 4,
         max_failed: 0,
+        told_count: 20,
         demand: Demand {
             fit: Fit {
                 engine: EngineType::Docker,
@@ -47,6 +48,7 @@ fn a_plan_reads_back() {
     few.timeouts = Timeouts::default();
     few.names_secrets = false;
     few.max_running = 0;
+    few.told_count = 0;
     few.demand.fit.sources.clear();
     few.demand.fit.constraints.clear();
     few.demand.need = Need { cpu_millis: None, memory_bytes: Some(0), disk_bytes: 0, gpus: 0 };

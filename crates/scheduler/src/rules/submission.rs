@@ -9,7 +9,8 @@ use api_types::job::{JobStateType, JobType};
 use crate::change::{FIRST_VERSION, JobRow, NewJobRow};
 use crate::input::{Answer, Refusal, Submit};
 use crate::plan::JobPlan;
-use crate::rules::{covers, health, job_end};
+use crate::rerun::Rerun;
+use crate::rules::{covers, health, job_end, rerun};
 use crate::slots::Slots;
 use crate::state::State;
 use crate::state::job::LiveJob;
@@ -21,15 +22,21 @@ use crate::views::explain;
 // === Jobs ===
 
 pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> Answer {
-    let Submit { id, spec, spec_json } = submit;
+    let Submit { id, spec, spec_json, rerun } = submit;
     if state.jobs.contains_key(&id) {
         return Answer::Refused(Refusal::JobExists(id));
     }
     let job_plan =
         JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
+    if let Some(rerun) = &rerun
+        && let Err(refusal) = rerun::check(state, &job_plan, rerun)
+    {
+        return Answer::Refused(refusal);
+    }
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
     let max_running = job_plan.max_running;
     let max_failed = job_plan.max_failed;
+    let told_count = job_plan.told_count;
     let (plan, class) = state.enter_queue(job_plan, id, turn.wall, turn.now);
     let row = JobRow {
         id,
@@ -45,7 +52,11 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
         start_time: None,
         running: 0,
         failed: 0,
-        slots: if plan.is_per_node() { Slots::default() } else { Slots::below(spec.count) },
+        slots: match &rerun {
+            Some(rerun) => rerun.slots.clone(),
+            None if plan.is_per_node() => Slots::default(),
+            None => Slots::below(spec.count),
+        },
         fresh: 0,
         completed: 0,
         failed_slots: 0,
@@ -69,14 +80,20 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     }
     let mut job = LiveJob::new(row, plan, Some(class));
     job.limit_to(max_running, max_failed);
+    job.tell_count(told_count);
+    let ranges = job.row().slots.scattered_ranges();
+    state.namespaces.add_ranges(&job.plan.namespace, ranges);
     state.jobs.put(Box::new(job));
     state.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
     health::hear_witness(state, turn, id);
-    place_new(state, turn, id);
+    if let Some(rerun) = &rerun {
+        rerun::record(turn, id, rerun);
+    }
+    place_new(state, turn, id, rerun.as_deref());
     Answer::Submitted { job: id, evaluation }
 }
 
-fn place_new(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
+fn place_new(state: &mut State, turn: &mut Turn<'_>, id: JobId, rerun: Option<&Rerun>) {
     let job_type = state.jobs[&id].plan.job_type;
     match job_type {
         JobType::Batch | JobType::Service => state.mark_ready(id),
@@ -85,6 +102,9 @@ fn place_new(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
             covers::cover_nodes(state, turn, id);
         }
         JobType::Ops => {
+            if let Some(rerun) = rerun {
+                return rerun::bind(state, turn, id, rerun);
+            }
             covers::cover_nodes(state, turn, id);
             if state.jobs[&id].row().slots.is_empty() {
                 let why = explain::explain_job(state, id).text;

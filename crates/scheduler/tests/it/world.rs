@@ -193,7 +193,8 @@ impl World {
 
     pub(crate) fn submit(&mut self, spec: &JobSpec) -> JobId {
         let id = JobId::from_uuid(self.id());
-        let submit = Submit { id, spec: spec.clone().into(), spec_json: spec_json(spec) };
+        let submit =
+            Submit { id, spec: spec.clone().into(), spec_json: spec_json(spec), rerun: None };
         let answer = self.handle(Input::Submit(Box::new(submit)));
         assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
         // Equal creation times would make the order random.

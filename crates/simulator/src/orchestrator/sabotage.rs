@@ -53,7 +53,8 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::BelieveOneNamespace
             | Sabotage::ForgetJoining
             | Sabotage::ForgetMaxRunning
-            | Sabotage::ForgetOutcomes,
+            | Sabotage::ForgetOutcomes
+            | Sabotage::CompleteCancelled,
         )
         | None => stamp,
     }

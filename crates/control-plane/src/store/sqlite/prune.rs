@@ -24,7 +24,7 @@ use serde::de::IgnoredAny;
 
 use super::row::{self, moment_value};
 use super::specs::{self, JOIN_NEWEST};
-use super::{curves, events, marks, outcomes, outputs};
+use super::{curves, events, marks, outcomes, outputs, reruns};
 use crate::store::{EXECUTION_ROWS, JOB_ROWS, Removed, Retention, StoreError};
 
 /// For the namespace that loses its oldest.
@@ -182,9 +182,14 @@ fn remove_parts(
     job: i64,
     budget: &mut Budget,
 ) -> Result<bool, StoreError> {
-    for remove in
-        [remove_events, remove_published, remove_pending_slots, remove_outcomes, remove_executions]
-    {
+    for remove in [
+        remove_events,
+        remove_published,
+        remove_pending_slots,
+        remove_outcomes,
+        remove_unplaced,
+        remove_executions,
+    ] {
         remove(transaction, job, budget)?;
         if budget.is_used_up() {
             return Ok(false);
@@ -267,6 +272,15 @@ fn remove_outcomes(
     budget: &mut Budget,
 ) -> Result<(), StoreError> {
     budget.spend(outcomes::remove(transaction, job, budget.0)?);
+    Ok(())
+}
+
+fn remove_unplaced(
+    transaction: &Transaction<'_>,
+    job: i64,
+    budget: &mut Budget,
+) -> Result<(), StoreError> {
+    budget.spend(reruns::remove(transaction, job, budget.0)?);
     Ok(())
 }
 

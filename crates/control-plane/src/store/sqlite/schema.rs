@@ -26,22 +26,27 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{audit, cluster_load, curves, name, nodes, outcomes, outputs, prune, records, specs};
+use super::{
+    audit, cluster_load, curves, name, nodes, outcomes, outputs, prune, records, reruns, specs,
+};
 
 /// "jobs".
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 24;
+pub(super) const FORMAT: u32 = 25;
 
 /// The oldest format whose releases may open what this one writes.
-pub(super) const OLDEST: u32 = WITH_OUTCOMES;
+pub(super) const OLDEST: u32 = WITH_RERUNS;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
 
 /// The first format that has the outcomes of slots.
-const WITH_OUTCOMES: u32 = 24;
+pub(super) const WITH_OUTCOMES: u32 = 24;
+
+/// The first format that has jobs with scattered indexes.
+const WITH_RERUNS: u32 = 25;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;
@@ -72,6 +77,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     prune::STEP,
     nodes::STEP_IDLE,
     outcomes::STEP,
+    reruns::STEP,
 ];
 
 const FORMAT_1: &str = "

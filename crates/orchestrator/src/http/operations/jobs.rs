@@ -1,8 +1,9 @@
-//! Jobs: list and stop; [`create`] submits them, [`describe`] reads one.
+//! Jobs: list and stop; [`create`] submits them, [`rerun`] again, [`describe`] reads one.
 
 mod create;
 mod describe;
 mod explain;
+mod rerun;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -132,7 +133,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
     Operations::default()
         .merge(collect!(list, create::create, create::create_by_post))
         .merge(collect!(describe::describe, stop))
-        .merge(collect!(explain::explain))
+        .merge(collect!(explain::explain, rerun::rerun))
 }
 
 /// List Jobs

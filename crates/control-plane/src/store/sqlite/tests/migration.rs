@@ -238,7 +238,7 @@ fn since_finds_what_it_should(reads: &dyn Reads) {
 
 #[test]
 fn outcomes_of_slots_are_derived_from_what_an_older_release_stored() {
-    let directory = old_file(schema::OLDEST - 1);
+    let directory = old_file(schema::WITH_OUTCOMES - 1);
     let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
     // Job 3 is over and has an execution of slot 4 that completed.
     connection
