@@ -20,6 +20,7 @@ mod logs;
 mod node_tokens;
 mod nodes;
 mod open;
+mod rerun;
 mod run;
 mod secrets;
 mod shared;
@@ -51,6 +52,7 @@ pub(crate) use logs::{LogsArgs, Stream as LogStream};
 pub(crate) use node_tokens::{NodeTokenArgs, NodeTokenCommand, NodeTokenCreateArgs};
 pub(crate) use nodes::{DrainArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
 pub(crate) use open::OpenArgs;
+pub(crate) use rerun::RerunArgs;
 pub(crate) use run::{Engine, Network, RunArgs};
 pub(crate) use secrets::{SecretCommand, SecretSetArgs};
 pub(crate) use shared::{NamespaceArgs, OutputArgs};
@@ -97,6 +99,8 @@ pub(crate) enum Command {
     Job(JobCommand),
     /// Submit a job from a file in JSON or YAML
     Submit(SubmitArgs),
+    /// Run a job that has ended again, or only the indexes of it that failed
+    Rerun(RerunArgs),
     /// Show how a job would be stored, where it would run, and why not elsewhere
     Validate(ValidateArgs),
     /// List jobs, newest first

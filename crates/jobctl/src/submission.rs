@@ -8,7 +8,7 @@ mod shorthand;
 mod source;
 
 pub(crate) use example::example;
-pub(crate) use file::read;
+pub(crate) use file::{read, read_patch};
 pub(crate) use shorthand::shorthand;
 pub(crate) use source::check_size;
 

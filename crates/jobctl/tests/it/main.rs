@@ -17,6 +17,7 @@ mod list;
 mod logs;
 mod names;
 mod node;
+mod rerun;
 mod run;
 mod shell;
 mod sign_in;
