@@ -46,6 +46,7 @@ mod proxies;
 mod publishers;
 mod readme;
 mod reboots;
+mod reruns;
 mod restart;
 mod retries;
 mod runs;
