@@ -7,6 +7,7 @@ use api_types::execution::{ListExecutions, ListResults};
 use api_types::explanation::Explanation;
 use api_types::history::ListHistory;
 use api_types::job::{CreateJob, DescribeJob, DryRun, Job, ListJobs, StopJob};
+use api_types::rerun::RerunJobRequest;
 use api_types::routes;
 use api_types::slots::DescribeSlots;
 use api_types::submission::{CreateJobRequest, JobSubmission};
@@ -162,6 +163,31 @@ impl Client {
             .query(&Pairs::default().add("reason", reason).0)
             .send()
             .await
+    }
+
+    /// `POST /jobs/:id/rerun`: a new job for indexes of one that has ended.
+    pub async fn rerun_job(
+        &self,
+        id: impl Display,
+        request: &RerunJobRequest,
+        idempotency_key: Option<&str>,
+    ) -> Result<CreateJob, ClientError> {
+        let path = routes::fill(routes::JOB_RERUN, segment(id));
+        let mut call = self.call(Method::POST, &path).json(request);
+        if let Some(key) = idempotency_key {
+            call = call.header("idempotency-key", key);
+        }
+        call.send().await
+    }
+
+    /// `POST /jobs/:id/rerun?dry_run=true`: which indexes would run, and where.
+    pub async fn dry_run_rerun(
+        &self,
+        id: impl Display,
+        request: &RerunJobRequest,
+    ) -> Result<DryRun, ClientError> {
+        let call = self.call(Method::POST, &routes::fill(routes::JOB_RERUN, segment(id)));
+        call.json(request).query(&[("dry_run", "true".to_owned())]).send().await
     }
 
     /// `GET /jobs/:id/history`.

@@ -57,6 +57,8 @@ pub enum Code {
     AmbiguousId,
     /// 409: the job has already completed or failed.
     JobFinished,
+    /// 409: the job has not ended, so that nothing of it can run again.
+    JobNotFinished,
     /// 409: another job has this ID.
     JobExists,
     /// 409: the idempotency key was used with a different body.
@@ -145,6 +147,7 @@ impl Code {
             Self::MethodNotAllowed => 405,
             Self::AmbiguousId
             | Self::JobFinished
+            | Self::JobNotFinished
             | Self::JobExists
             | Self::IdempotencyConflict
             | Self::NodeConflict

@@ -294,6 +294,9 @@ pub struct StopJob {
 pub struct DryRun {
     /// The job as it would be stored.
     pub job: Job,
+    /// Of a rerun, the indexes that would run, as `3,17,90-99`; a list above 4 KiB ends with `…`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub indexes: String,
     pub nodes: Vec<DryRunNode>,
     /// No node could ever take an execution of the job; an unavailable engine does not count.
     #[serde(default)]

@@ -32,6 +32,7 @@ pub mod protocol;
 pub mod quantity;
 pub mod reason;
 pub mod requester;
+pub mod rerun;
 pub mod routes;
 pub mod schedule;
 pub mod search;

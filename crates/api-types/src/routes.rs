@@ -9,6 +9,7 @@ pub const JOB_EXPLAIN: &str = "/api/v1/orchestrator/jobs/{job_id}/explain";
 pub const JOB_HISTORY: &str = "/api/v1/orchestrator/jobs/{job_id}/history";
 pub const JOB_EXECUTIONS: &str = "/api/v1/orchestrator/jobs/{job_id}/executions";
 pub const JOB_RESULTS: &str = "/api/v1/orchestrator/jobs/{job_id}/results";
+pub const JOB_RERUN: &str = "/api/v1/orchestrator/jobs/{job_id}/rerun";
 pub const JOB_SLOTS: &str = "/api/v1/orchestrator/jobs/{job_id}/slots";
 pub const JOB_USAGE: &str = "/api/v1/orchestrator/jobs/{job_id}/usage";
 pub const JOB_LOGS: &str = "/api/v1/orchestrator/jobs/{job_id}/logs";

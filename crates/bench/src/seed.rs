@@ -146,6 +146,7 @@ impl Seed {
             spec: spec.into(),
             spec_json,
             named: Vec::new(),
+            rerun: None,
         })))?;
         Ok(id)
     }

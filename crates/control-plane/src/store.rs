@@ -132,6 +132,8 @@ pub trait Reads: Send + Sync {
     fn graph(&self, id: GraphId) -> Result<Option<StoredGraph>, StoreError>;
     /// The newest first.
     fn graphs(&self, query: &GraphQuery) -> Result<Page<StoredGraphSummary>, StoreError>;
+    /// The node of each slot of an ops job that has ended, by index, unless it is unknown.
+    fn slot_nodes(&self, job: JobId) -> Result<Vec<(u32, NodeId)>, StoreError>;
     /// Counts every job that is over.
     fn job_totals(&self) -> Result<JobTotals, StoreError>;
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;

@@ -22,6 +22,7 @@ mod logs;
 mod node_tokens;
 mod nodes;
 mod open;
+mod rerun;
 mod run;
 mod schedules;
 mod secrets;
@@ -56,6 +57,7 @@ pub(crate) use logs::{LogsArgs, Stream as LogStream};
 pub(crate) use node_tokens::{NodeTokenArgs, NodeTokenCommand, NodeTokenCreateArgs};
 pub(crate) use nodes::{DrainArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
 pub(crate) use open::OpenArgs;
+pub(crate) use rerun::RerunArgs;
 pub(crate) use run::{Engine, Network, RunArgs};
 pub(crate) use schedules::{OneScheduleArgs, ScheduleCommand, SchedulePutArgs};
 pub(crate) use secrets::{SecretCommand, SecretSetArgs};
@@ -106,6 +108,8 @@ pub(crate) enum Command {
     /// Submit, show and stop jobs that depend on each other
     #[command(subcommand)]
     Graph(GraphCommand),
+    /// Run a job that has ended again, or only the indexes of it that failed
+    Rerun(RerunArgs),
     /// Show how a job would be stored, where it would run, and why not elsewhere
     Validate(ValidateArgs),
     /// List jobs, newest first

@@ -17,6 +17,7 @@ mod logs;
 mod node_tokens;
 mod nodes;
 mod open;
+mod rerun;
 mod run;
 mod schedules;
 mod secrets;
@@ -66,6 +67,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Init(args) | Command::Job(JobCommand::Init(args)) => init::init(out, &args),
         Command::Run(args) => run::run(&Session::open(out, &global)?, &args).await,
         Command::Submit(args) => submit::submit(&Session::open(out, &global)?, &args).await,
+        Command::Rerun(args) => rerun::rerun(&Session::open(out, &global)?, &args).await,
         Command::Validate(args) => validate::validate(&Session::open(out, &global)?, &args).await,
         Command::List(args) => jobs::list(&Session::open(out, &global)?, &args).await,
         Command::Describe(args) => jobs::describe(&Session::open(out, &global)?, &args).await,

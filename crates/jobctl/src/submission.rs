@@ -10,7 +10,7 @@ mod source;
 
 pub(crate) use after::after;
 pub(crate) use example::example;
-pub(crate) use file::{read, read_graph};
+pub(crate) use file::{read, read_graph, read_patch};
 pub(crate) use shorthand::shorthand;
 pub(crate) use source::check_size;
 

@@ -12,6 +12,7 @@ mod params;
 mod paths;
 mod publisher_key;
 mod regexes;
+pub(crate) mod rerun;
 mod resources;
 mod secrets;
 mod targets;

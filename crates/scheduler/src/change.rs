@@ -47,6 +47,8 @@ pub struct Changes {
     /// `NextExecution` of executions that may no longer be in memory: (execution, next).
     pub successors: Vec<(ExecutionId, ExecutionId)>,
     /// Slots that wait for placement or for the end of a delay; `None` removes one.
+    /// The nodes of slots of ops jobs that ended before they were placed.
+    pub unplaced: Vec<(JobId, u32, NodeId)>,
     pub pending_slots: BTreeMap<(JobId, u32), Option<PendingSlotRow>>,
     /// Chunks of outcomes in which a slot ended, by their number.
     pub outcomes: BTreeMap<(JobId, u32), Chunk>,
@@ -370,6 +372,7 @@ impl Changes {
             executions,
             outputs,
             successors,
+            unplaced,
             pending_slots,
             outcomes,
             first_failures,
@@ -383,6 +386,7 @@ impl Changes {
             && executions.is_empty()
             && outputs.is_empty()
             && successors.is_empty()
+            && unplaced.is_empty()
             && pending_slots.is_empty()
             && outcomes.is_empty()
             && first_failures.is_empty()

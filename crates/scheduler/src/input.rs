@@ -12,6 +12,7 @@ use api_types::protocol::{Acknowledgement, Heartbeat, Report, SessionRequest};
 use api_types::{Code, EvaluationId, ExecutionId, GraphId, JobId, NodeId};
 
 use crate::change::{AssignmentChange, NamedJob};
+use crate::rerun::{MAX_RANGES, Rerun};
 use crate::silence::HeartbeatArrival;
 
 /// One input. IDs that the caller must know are part of it.
@@ -94,6 +95,8 @@ pub struct Submit {
     pub spec_json: Arc<str>,
     /// What is stored of the jobs that it depends on.
     pub named: Vec<NamedJob>,
+    /// The slots of another job that it runs, instead of as many as it counts.
+    pub rerun: Option<Arc<Rerun>>,
 }
 
 /// Validated jobs that depend on each other, without a cycle.
@@ -159,6 +162,15 @@ pub enum Refusal {
     /// One that a job depends on was removed, or never existed.
     #[error("job '{name}' ({job}), on which the job depends, is no longer there")]
     DependencyMissing { job: JobId, name: String },
+    /// An ops job was to run a slot again, and its node cannot.
+    #[error("index {index} runs on node '{node}' only, which {why}; leave it out with Indexes")]
+    SlotWithoutNode { index: u32, node: String, why: &'static str },
+    #[error(
+        "the live jobs of namespace '{namespace}' run scattered indexes in {ranges} ranges, and \
+         this one would add {more} to the {MAX_RANGES} allowed; wait until one of them has ended, \
+         or name fewer Indexes"
+    )]
+    TooScattered { namespace: String, ranges: u64, more: u64 },
     #[error("no node has the ID {}", .0.short())]
     NoSuchNode(NodeId),
     #[error("session {came} of node {} was replaced by session {current}", .node.short())]
@@ -198,10 +210,11 @@ impl Refusal {
             Self::NoSuchNode(_) => Code::NodeNotFound,
             Self::StaleSession { .. } | Self::LeaseExpired(_) => Code::StaleSession,
             Self::NodeRejected(_) => Code::Forbidden,
-            Self::AgentOnTrial(_) => Code::TooManyRequests,
-            Self::NodeConnected(_) | Self::NodeBusy { .. } | Self::SecondAgent { .. } => {
-                Code::NodeConflict
-            }
+            Self::AgentOnTrial(_) | Self::TooScattered { .. } => Code::TooManyRequests,
+            Self::NodeConnected(_)
+            | Self::NodeBusy { .. }
+            | Self::SecondAgent { .. }
+            | Self::SlotWithoutNode { .. } => Code::NodeConflict,
         }
     }
 }

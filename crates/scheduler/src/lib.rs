@@ -41,6 +41,7 @@ pub mod plan;
 mod queue;
 mod rank;
 mod reads;
+pub mod rerun;
 mod reservation;
 mod restore;
 mod rules;

@@ -7,13 +7,12 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use crate::slots::Slots;
+use crate::slots::{Slots, list};
 
 /// Slots of one chunk.
 pub const CHUNK_SLOTS: u32 = 4096;
@@ -72,10 +71,8 @@ impl Chunk {
         let first = number.saturating_mul(CHUNK_SLOTS);
         let len = slots.end().saturating_sub(first).min(CHUNK_SLOTS);
         let mut chunk = Self(vec![0; len.div_ceil(SLOTS_PER_BYTE) as usize].into());
-        let mut at = slots.at_or_above(first);
-        while let Some(index) = at.filter(|index| index - first < CHUNK_SLOTS) {
+        for index in slots.between(first, first.saturating_add(CHUNK_SLOTS - 1)) {
             chunk.set(index, SlotOutcome::ToDo);
-            at = slots.at_or_above(index + 1);
         }
         chunk
     }
@@ -95,6 +92,13 @@ impl Chunk {
         if let Some(bits) = self.0.get_mut(byte) {
             *bits = *bits & !(0b11 << shift) | (outcome as u8) << shift;
         }
+    }
+
+    /// The slots of the job, as indexes within the chunk.
+    fn present(&self) -> impl Iterator<Item = u32> {
+        let within = (0_u32..).zip(self.0.iter()).filter(|(_, bits)| **bits != 0);
+        let within = within.flat_map(|(at, _)| at * SLOTS_PER_BYTE..(at + 1) * SLOTS_PER_BYTE);
+        within.filter(|index| self.get(*index) != SlotOutcome::Absent)
     }
 
     /// Completed and failed slots of the whole chunk.
@@ -150,6 +154,27 @@ impl Outcomes {
             }
         }
         outcomes
+    }
+
+    /// A chunk for each part of the job that has slots, all of which are to do.
+    pub fn to_do(slots: &Slots) -> Self {
+        let mut outcomes = Self::NONE;
+        let mut next = slots.at_or_above(0);
+        while let Some(index) = next {
+            let number = index / CHUNK_SLOTS;
+            outcomes.insert(number, Chunk::to_do(slots, number));
+            let end = (number + 1).checked_mul(CHUNK_SLOTS);
+            next = end.and_then(|end| slots.at_or_above(end));
+        }
+        outcomes
+    }
+
+    /// The slots that the chunks say the job has.
+    pub fn slots(&self) -> Slots {
+        let chunks = self.0.iter();
+        chunks
+            .flat_map(|(number, chunk)| chunk.present().map(move |at| number * CHUNK_SLOTS + at))
+            .collect()
     }
 
     /// Adds a chunk as it was stored.
@@ -217,27 +242,16 @@ impl Outcomes {
     /// The failed slots as [`Slots`] lists them; a list that would take more bytes than this ends
     /// with `…`.
     pub fn failed_text(&self, most_bytes: usize) -> String {
-        let mut text = String::new();
         let mut failed = self.failed().peekable();
-        while let Some(first) = failed.next() {
+        let ranges = core::iter::from_fn(|| {
+            let first = failed.next()?;
             let mut last = first;
             while let Some(next) = failed.next_if(|next| *next == last + 1) {
                 last = next;
             }
-            let comma = if text.is_empty() { "" } else { "," };
-            let part = match first == last {
-                true => format!("{comma}{first}"),
-                false => format!("{comma}{first}-{last}"),
-            };
-            let room = if failed.peek().is_some() { "…".len() + 1 } else { 0 };
-            if text.len() + part.len() + room > most_bytes {
-                text.push_str(comma);
-                text.push('…');
-                return text;
-            }
-            text.push_str(&part);
-        }
-        text
+            Some((first, last))
+        });
+        list(ranges, most_bytes)
     }
 }
 

@@ -15,6 +15,7 @@ use core::time::Duration;
 use api_types::dependency::{Condition, Dependency};
 use api_types::engine::{EngineType, PublisherType};
 use api_types::job::{JobSpec, JobType, OnConflict, RetryPolicy, Task, Timeouts};
+use api_types::rerun;
 use api_types::selector::{Requirement, Test};
 use api_types::source::SourceType;
 use api_types::{JobId, Timestamp};
@@ -24,7 +25,7 @@ use crate::demand::{Demand, Fit, InvalidDemand, Need};
 use crate::rank::Rank;
 use crate::time::Moment;
 
-/// The format of a stored plan with a gate or tolerance, which an older release would ignore. Increment it when an
+/// The format of a stored plan with a gate, tolerance or count of another job, which an older release would ignore. Increment it when an
 /// older release would misread a newer plan.
 const FORMAT: u32 = 3;
 
@@ -58,6 +59,8 @@ pub struct JobPlan {
     pub(crate) replaces: bool,
     /// What has to become of other jobs before anything of the job starts.
     pub(crate) depends_on: Vec<Dependency>,
+    /// The number of slots that a job is told which runs some slots of another one; 0 for its own.
+    pub(crate) told_count: u32,
     pub(crate) demand: Demand,
 }
 
@@ -125,6 +128,8 @@ struct Stored<'a> {
     replaces: bool,
     #[serde(rename = "A", default, skip_serializing_if = "Vec::is_empty")]
     depends_on: Vec<StoredDependency>,
+    #[serde(rename = "K", default, skip_serializing_if = "is_default")]
+    told_count: u32,
     #[serde(rename = "E")]
     engine: EngineType,
     #[serde(rename = "U", default, skip_serializing_if = "Option::is_none")]
@@ -169,6 +174,7 @@ impl JobPlan {
             groups: spec.concurrency_groups.clone(),
             replaces: spec.on_conflict == OnConflict::Replace,
             depends_on: spec.depends_on.clone(),
+            told_count: rerun::told_count(&spec.meta),
             demand: Demand::from_spec(spec)?,
         })
     }
@@ -183,14 +189,14 @@ impl JobPlan {
     pub fn to_text(&self) -> String {
         let Self { job_type, priority, namespace, retry, timeouts, .. } = self;
         let Self { names_secrets, max_running, max_failed, groups, replaces, .. } = self;
-        let Self { depends_on, demand, .. } = self;
+        let Self { depends_on, told_count, demand, .. } = self;
         let Demand { fit, need } = demand;
         let Fit { engine, publisher, sources, constraints } = fit;
         let Need { cpu_millis, memory_bytes, disk_bytes, gpus } = *need;
         let RetryPolicy { attempts, delay, max_delay } = *retry;
         let Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after } = *timeouts;
         let is_ungated = groups.is_empty() && depends_on.is_empty();
-        let is_plain = *max_running == 0 && *max_failed == 0 && is_ungated;
+        let is_plain = *max_running == 0 && *max_failed == 0 && is_ungated && *told_count == 0;
         let stored = Stored {
             format: if is_plain { PLAIN_FORMAT } else { FORMAT },
             job_type: unless(*job_type, &Usual::JOB_TYPE),
@@ -204,6 +210,7 @@ impl JobPlan {
             groups: groups.iter().map(|name| Cow::Borrowed(name.as_str())).collect(),
             replaces: *replaces,
             depends_on: depends_on.iter().map(StoredDependency::new).collect(),
+            told_count: *told_count,
             engine: *engine,
             publisher: unless(*publisher, &Usual::PUBLISHER),
             sources: sources.clone(),
@@ -249,6 +256,7 @@ impl JobPlan {
             groups: stored.groups.into_iter().map(Cow::into_owned).collect(),
             replaces: stored.replaces,
             depends_on: stored.depends_on.into_iter().map(StoredDependency::read).collect(),
+            told_count: stored.told_count,
             demand: Demand { fit, need },
         })
     }

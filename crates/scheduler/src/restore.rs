@@ -177,6 +177,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     });
     let (groups, number) = named.unwrap_or_default();
     let depends_on = plan.as_ref().map_or_else(|_| Vec::new(), |plan| plan.depends_on.clone());
+    let told_count = plan.as_ref().map_or(0, |plan| plan.told_count);
     let (plan, class) = match plan {
         Ok(plan) if !row.state.is_terminal() => {
             let groups = Arc::clone(&groups);
@@ -202,12 +203,14 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
         state.timers.set(since + bound, Timer::QueueTimeout(id));
     }
     state.namespaces.enter(&plan.namespace);
+    state.namespaces.add_ranges(&plan.namespace, row.slots.scattered_ranges());
     let mut job = LiveJob::new(row, plan, class);
     job.limit_to(max_running, max_failed);
     job.name_groups(groups, number);
     if !depends_on.is_empty() {
         dependants::restore_job(state, &mut job, &depends_on);
     }
+    job.tell_count(told_count);
     state.jobs.put(Box::new(job));
     damaged
 }
@@ -307,6 +310,7 @@ fn of_damaged(job_type: JobType, priority: u32) -> JobPlan {
         groups: Vec::new(),
         replaces: false,
         depends_on: Vec::new(),
+        told_count: 0,
         demand: Demand { fit, need },
     }
 }

@@ -23,6 +23,7 @@ pub(crate) mod outcome;
 pub(crate) mod patience;
 pub(crate) mod refusal;
 pub(crate) mod removal;
+pub(crate) mod rerun;
 pub(crate) mod retry;
 pub(crate) mod second_agent;
 pub(crate) mod session;

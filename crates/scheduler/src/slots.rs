@@ -5,12 +5,15 @@
 //! for each change of the job's row.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::RangeInclusive;
 use core::str::FromStr;
+
+use crate::rerun::LISTED_RANGES;
 
 /// A set of slots. A clone of it shares its ranges.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -128,6 +131,35 @@ impl Slots {
         self.all().iter().map(|range| range.first..=range.last)
     }
 
+    /// Whether the slots are in more ranges than a text may list.
+    pub fn is_scattered(&self) -> bool {
+        self.all().len() > LISTED_RANGES
+    }
+
+    /// Ranges that are kept in memory separately from the job; none of slots that a text lists.
+    pub(crate) fn scattered_ranges(&self) -> u64 {
+        if self.is_scattered() { self.all().len() as u64 } else { 0 }
+    }
+
+    /// As a text of at most this many bytes; a longer one ends with `…`.
+    pub fn shortened(&self, most_bytes: usize) -> String {
+        list(self.all().iter().map(|range| (range.first, range.last)), most_bytes)
+    }
+
+    /// Whether each slot of the other set is in this one.
+    pub fn includes(&self, other: &Self) -> bool {
+        other.all().iter().all(|range| {
+            let after = self.count_from(range.last + 1);
+            self.count_from(range.first) - after == range.len()
+        })
+    }
+
+    /// Those of the slots from this index to that one, both included.
+    pub(crate) fn between(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {
+        let ranges = self.from(first).iter().take_while(move |range| range.first <= last);
+        ranges.flat_map(move |range| range.first.max(first)..=range.last.min(last))
+    }
+
     fn all(&self) -> &[Range] {
         match &self.0 {
             Ranges::None => &[],
@@ -162,6 +194,21 @@ impl fmt::Debug for Slots {
     }
 }
 
+impl FromIterator<u32> for Slots {
+    /// From indexes in rising order; any other is left out.
+    fn from_iter<I: IntoIterator<Item = u32>>(indexes: I) -> Self {
+        let mut ranges: Vec<Range> = Vec::new();
+        for index in indexes.into_iter().filter(|index| *index < u32::MAX) {
+            match ranges.last_mut() {
+                Some(last) if index == last.last + 1 => last.last = index,
+                Some(last) if index <= last.last => {}
+                _ => ranges.push(Range { first: index, last: index }),
+            }
+        }
+        Self::from_ranges(ranges)
+    }
+}
+
 impl FromStr for Slots {
     type Err = InvalidSlots;
 
@@ -171,6 +218,27 @@ impl FromStr for Slots {
         let ranges: Option<Vec<Range>> = parts.map(Range::parse).collect();
         ranges.map(Self::from_ranges).ok_or_else(|| InvalidSlots(text.into()))
     }
+}
+
+/// Lists ranges in at most this many bytes; a longer list ends with `…`.
+pub(crate) fn list(ranges: impl Iterator<Item = (u32, u32)>, most_bytes: usize) -> String {
+    let mut text = String::new();
+    let mut ranges = ranges.peekable();
+    while let Some((first, last)) = ranges.next() {
+        let comma = if text.is_empty() { "" } else { "," };
+        let part = match first == last {
+            true => format!("{comma}{first}"),
+            false => format!("{comma}{first}-{last}"),
+        };
+        let room = if ranges.peek().is_some() { "…".len() + 1 } else { 0 };
+        if text.len() + part.len() + room > most_bytes {
+            text.push_str(comma);
+            text.push('…');
+            return text;
+        }
+        text.push_str(&part);
+    }
+    text
 }
 
 // === impl Many ===
@@ -233,7 +301,12 @@ mod tests {
             assert_eq!(slots.iter().collect::<BTreeSet<_>>(), all, "{slots}");
             assert_eq!((slots.len() as usize, slots.is_empty()), (all.len(), all.is_empty()));
             assert_eq!(slots.end(), all.last().map_or(0, |last| last + 1));
+            assert_eq!(all.iter().copied().collect::<Slots>(), slots);
+            let other: Slots = (0..below(4)).map(|at| at * 9).collect();
+            assert_eq!(slots.includes(&other), other.iter().all(|index| all.contains(&index)));
             for index in 0..50 {
+                let next: Vec<_> = slots.between(index, index + 9).collect();
+                assert_eq!(next, all.range(index..=index + 9).copied().collect::<Vec<_>>());
                 assert_eq!(slots.contains(index), all.contains(&index), "{index} of {slots}");
                 assert_eq!(slots.at_or_above(index), all.range(index..).next().copied());
                 assert_eq!(slots.count_from(index) as usize, all.range(index..).count());

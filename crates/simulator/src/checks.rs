@@ -24,6 +24,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     no_slot_completed_twice(world)?;
     outcomes_are_those_of_executions(world)?;
     what_did_not_run_could_not(world)?;
+    world.reruns_ran_what_they_name()?;
     nothing_started_twice(world)?;
     schedule::each_due_time_has_one_job(world)?;
     unpublished_runs_are_not_repeated(world)?;

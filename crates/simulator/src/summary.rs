@@ -33,6 +33,8 @@ pub struct Summary {
     /// Commits for which the disk took some seconds.
     pub slow_commits: u64,
     pub crowds: u64,
+    /// Runs in which jobs that had ended ran again.
+    pub reruns: u64,
     /// Runs in which one node broke among others.
     pub broken_nodes: u64,
     /// Runs in which one node among others could not pull.
@@ -83,6 +85,7 @@ impl Summary {
             late_commits: self.late_commits + other.late_commits,
             slow_commits: self.slow_commits + other.slow_commits,
             crowds: self.crowds + other.crowds,
+            reruns: self.reruns + other.reruns,
             broken_nodes: self.broken_nodes + other.broken_nodes,
             lost_registries: self.lost_registries + other.lost_registries,
             long_runs: self.long_runs + other.long_runs,
@@ -120,6 +123,7 @@ impl fmt::Display for Summary {
             late_commits,
             slow_commits,
             crowds,
+            reruns,
             broken_nodes,
             lost_registries,
             long_runs,
@@ -146,7 +150,7 @@ impl fmt::Display for Summary {
              {slow_commits} slow commits, {rejected_nodes} rejected and \
              {forgotten_nodes} forgotten nodes, {given_up} executions given up, {unpublished} runs \
              unpublished, {missing_secrets} missing secrets; \
-             at the end {crowds} crowds, {broken_nodes} broken nodes, {lost_registries} lost \
+             at the end {crowds} crowds, {reruns} reruns, {broken_nodes} broken nodes, {lost_registries} lost \
              registries, {long_runs} silences in long runs, {mass_silences} mass silences, \
              {full_ledgers} full ledgers, {changed_leases} changed leases, {lost_networks} lost \
              networks, {damaged_images} damaged images, {refused_arrays} refused arrays, \
@@ -224,12 +228,14 @@ pub enum Sabotage {
     ForgetEnds,
     /// The job of a due time is stored before the schedule knows of it.
     StoreDueTimesApart,
+    /// Slots that were cancelled count as completed when a job runs again.
+    CompleteCancelled,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -263,5 +269,6 @@ impl Sabotage {
         Self::KeepUnits,
         Self::ForgetEnds,
         Self::StoreDueTimesApart,
+        Self::CompleteCancelled,
     ];
 }

@@ -10,6 +10,7 @@ mod full_ledger;
 mod groups;
 mod machines;
 mod membership;
+mod reruns;
 mod settling;
 mod silence;
 mod transport;
@@ -61,6 +62,7 @@ pub(super) struct World {
     /// Submissions of jobs that depend on earlier ones.
     chained: BTreeSet<usize>,
     pub(super) summary: Summary,
+    reruns: Vec<reruns::Again>,
     inspection: Inspection,
     coverage: Coverage,
     idle_units: IdleUnits,
@@ -162,6 +164,7 @@ impl World {
             requests: Vec::new(),
             expected_ends: BTreeMap::new(),
             summary: Summary::default(),
+            reruns: Vec::new(),
             inspection: Inspection::default(),
             coverage: Coverage::default(),
             idle_units: IdleUnits::default(),

@@ -46,7 +46,7 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.clock_steps > 100 && total.machine_restarts > 30, "{total}");
     assert!(total.full_disks > 50 && total.late_commits > 100, "{total}");
     assert!(total.slow_commits > 100, "{total}");
-    assert!(total.crowds > 5 && total.broken_nodes > 5, "{total}");
+    assert!(total.crowds > 5 && total.reruns > 5 && total.broken_nodes > 5, "{total}");
     assert!(total.lost_registries > 3, "{total}");
     assert!(total.long_runs > 10 && total.mass_silences > 10, "{total}");
     assert!(total.full_ledgers > 10 && total.given_up > 100, "{total}");
@@ -238,6 +238,11 @@ fn a_node_that_is_idle_although_it_has_work_is_detected() {
 #[test]
 fn outcomes_that_are_not_stored_with_their_commit_are_detected() {
     assert!(is_detected(Sabotage::ForgetOutcomes));
+}
+
+#[test]
+fn cancelled_slots_that_do_not_run_again_are_detected() {
+    assert!(is_detected(Sabotage::CompleteCancelled));
 }
 
 fn is_detected(sabotage: Sabotage) -> bool {

@@ -28,6 +28,12 @@ export function stopArguments(ids, reason) {
   return ["stop", ...ids, ...option("--reason", reason)];
 }
 
+/** @param {string} id @param {string} only as the API has it */
+export function rerunArguments(id, only) {
+  const choice = { Failed: ["--failed"], NotCompleted: ["--not-completed"] }[only] ?? [];
+  return ["rerun", id, ...choice, "--detach"];
+}
+
 /** @param {string} id @param {string} order as the table of executions has it */
 export function executionArguments(id, order) {
   const sort = order === "created" ? [] : ["--sort", order, "--reverse"];

@@ -86,6 +86,7 @@ fn submit(caller: u32, id: u128, namespace: &str, key: Option<(&str, u8)>) -> (u
         spec_json: spec_json(&spec),
         spec: Arc::new(spec),
         named: Vec::new(),
+        rerun: None,
     };
     let key = key.map(|(key, hash)| IdempotencyKey { key: key.to_owned(), body_hash: [hash; 32] });
     let submission = Submission { submit, id_given: id < 10, warnings: Vec::new(), key };

@@ -115,6 +115,7 @@ macro_rules! store_contract {
             executions_are_filtered_by_slot_and_state,
             executions_carry_their_output_and_results,
             outcomes_of_slots_read_back_chunk_by_chunk,
+            scattered_indexes_and_unplaced_slots_read_back,
             a_job_of_one_slot_stores_no_outcomes,
             what_live_jobs_depend_on_is_kept_and_loaded,
             a_graph_is_described_listed_and_goes_with_the_last_of_its_jobs,

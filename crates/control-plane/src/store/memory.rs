@@ -38,6 +38,8 @@ pub struct MemoryStore {
     pub outcomes: BTreeMap<(JobId, u32), Chunk>,
     pub first_failures: BTreeMap<JobId, Text>,
     pub graphs: Vec<NewGraphRow>,
+    /// The nodes of slots of ops jobs that ended before they were placed.
+    pub unplaced: BTreeMap<(JobId, u32), NodeId>,
     pub nodes: BTreeMap<NodeId, NodeRow>,
     pub events: Vec<EventRow>,
     /// Sequences of those that belong to nodes that are gone.
@@ -96,6 +98,13 @@ impl MemoryStore {
         outcomes
     }
 
+    /// The node of each slot of an ops job that has ended, as far as it is known.
+    pub fn slot_nodes(&self, job: JobId) -> BTreeMap<u32, NodeId> {
+        let placed = self.executions_of(job).into_iter().map(|row| (row.index, row.node));
+        let unplaced = self.unplaced.range((job, 0)..=(job, u32::MAX));
+        placed.chain(unplaced.map(|((_, index), node)| (*index, *node))).collect()
+    }
+
     pub fn state(&self, job: JobId) -> Option<JobStateType> {
         self.jobs.get(&job).map(|row| row.state)
     }
@@ -119,6 +128,8 @@ impl MemoryStore {
         self.outcomes.extend(changes.outcomes.iter().map(|(key, chunk)| (*key, chunk.clone())));
         self.first_failures.extend(changes.first_failures.iter().cloned());
         self.graphs.extend(changes.new_graphs.iter().cloned());
+        let unplaced = changes.unplaced.iter();
+        self.unplaced.extend(unplaced.map(|(job, index, node)| ((*job, *index), *node)));
         for (id, node) in &changes.nodes {
             match node {
                 Some(node) => self.nodes.insert(*id, node.clone()),
@@ -258,6 +269,7 @@ impl MemoryStore {
         self.first_failures.remove(&job);
         self.graphs.iter_mut().for_each(|graph| graph.jobs.retain(|(_, of)| *of != job));
         self.graphs.retain(|graph| !graph.jobs.is_empty());
+        self.unplaced.retain(|(of, _), _| *of != job);
         self.events.retain(|event| event.job() != Some(job));
     }
 }
@@ -306,7 +318,8 @@ impl Store for MemoryStore {
         }
         let over = self.kept().into_iter().filter(|job| !is_live(job));
         live.named = self.named_jobs(&over.collect::<Vec<_>>());
-        for job in self.jobs.values().filter(|row| row.live).map(|row| row.id) {
+        let has_ended = |row: &&JobRow| row.live && row.completed + row.failed_slots > 0;
+        for job in self.jobs.values().filter(has_ended).map(|row| row.id) {
             let outcomes = self.outcomes_of(job);
             let first_failure = self.first_failures.get(&job).cloned();
             if first_failure.is_some() || outcomes != Outcomes::default() {

@@ -33,6 +33,7 @@ mod progress;
 mod prune;
 mod reads;
 mod records;
+mod reruns;
 mod results;
 mod row;
 mod schema;

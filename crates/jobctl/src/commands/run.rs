@@ -1,6 +1,7 @@
 //! `jobctl run`: a job from arguments, its output, and its exit code.
 
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use api_types::execution::Execution;
@@ -19,13 +20,18 @@ use crate::session::Session;
 use crate::submission::{after, check_size, shorthand};
 use crate::waiting::{self, Interrupts, Waited, job_exit, wait_interruptible};
 
+/// How the end of a job is awaited.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watch {
+    /// Output is shown while the task runs.
+    pub(super) follow: bool,
+    pub(super) quiet: bool,
+    pub(super) timeout: Option<Duration>,
+}
+
 pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
     let format = args.output.format;
-    if format != Format::Table && !args.detach && !args.dry_run {
-        return Err(UsageError::new("run shows the output of the task and has no other format")
-            .with_hint("use -o with --detach or --dry-run")
-            .into());
-    }
+    refuse_format("run", format, args.detach || args.dry_run)?;
     let namespace = args.job.namespace.namespace.clone().or_else(|| session.namespace.clone());
     let depends_on = after(session, namespace.as_deref(), &args.job.after).await?;
     let job = JobSubmission { depends_on, ..shorthand(args, namespace)? };
@@ -50,21 +56,31 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
     if !args.quiet {
         note(&format!("{} is submitted", response.job_id));
     }
-    wait_and_show(session, args, &response, &mut interrupts).await
+    let watch = Watch { follow: args.follow, quiet: args.quiet, timeout: args.wait_timeout };
+    wait_and_show(session, watch, &response, &mut interrupts).await
 }
 
-async fn wait_and_show(
+/// Output of the task has no format.
+pub(super) fn refuse_format(command: &str, format: Format, shows_record: bool) -> Result<()> {
+    if format == Format::Table || shows_record {
+        return Ok(());
+    }
+    let refused = format!("{command} shows the output of the task and has no other format");
+    Err(UsageError::new(refused).with_hint("use -o with --detach or --dry-run").into())
+}
+
+pub(super) async fn wait_and_show(
     session: &Session,
-    args: &RunArgs,
+    watch: Watch,
     response: &CreateJob,
     interrupts: &mut Interrupts,
 ) -> Result<Exit> {
     let client = &session.client;
     let id = response.job_id;
-    let progress = Progress::new(args.quiet);
+    let progress = Progress::new(watch.quiet);
     let mut spinner = progress.spinner();
     // A person watches; a program gets the whole output of each execution, in order.
-    let follows = args.follow || session.out.is_terminal();
+    let follows = watch.follow || session.out.is_terminal();
     let reader = async {
         if follows {
             let shown = logs::follow(client, id, session.out, &mut spinner).await;
@@ -74,7 +90,7 @@ async fn wait_and_show(
             }
         }
     };
-    match wait_interruptible(client, id, args.wait_timeout, progress, interrupts, reader).await? {
+    match wait_interruptible(client, id, watch.timeout, progress, interrupts, reader).await? {
         Waited::Reached(job) => {
             let executions = waiting::executions(client, &id.to_string()).await?;
             if !follows && let Err(error) = logs::all(client, &job, session.out).await {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use api_client::ClientError;
 use api_types::job::CreateJob;
 use bytes::Bytes;
 
@@ -62,17 +63,24 @@ pub(super) async fn submit(session: &Session, args: &SubmitArgs) -> Result<Exit>
 
 /// Sends the job, and again if no response arrives; the key makes repeats harmless.
 pub(super) async fn create(session: &Session, body: Bytes, key: &str) -> Result<CreateJob> {
+    Ok(repeated(async || session.client.create_job_raw(body.clone(), Some(key)).await).await?)
+}
+
+/// Sends a request that has an idempotency key until a response arrives.
+pub(super) async fn repeated<T>(
+    send: impl AsyncFn() -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
     let mut delay = FIRST_DELAY;
     for _ in 1..ATTEMPTS {
-        match session.client.create_job_raw(body.clone(), Some(key)).await {
+        match send().await {
             Err(error) if error.is_transient() => {
                 tokio::time::sleep(delay).await;
                 delay *= 2;
             }
-            response => return Ok(response?),
+            response => return response,
         }
     }
-    Ok(session.client.create_job_raw(body, Some(key)).await?)
+    send().await
 }
 
 /// The same with Ctrl-C; `None` if it arrives before the response.

@@ -1,6 +1,7 @@
 //! `jobctl validate`: a dry run of a job.
 
 use anyhow::Result;
+use api_types::job::DryRun;
 use bytes::Bytes;
 
 use super::explain::reasons;
@@ -17,8 +18,12 @@ pub(super) async fn validate(session: &Session, args: &ValidateArgs) -> Result<E
 
 /// Shows the job as it would be stored, and whether each node would be chosen.
 pub(super) async fn show(session: &Session, body: Bytes, format: Format) -> Result<Exit> {
+    present(session, session.client.dry_run_job_raw(body).await?, format).await
+}
+
+/// Shows the outcome of a dry run.
+pub(super) async fn present(session: &Session, response: DryRun, format: Format) -> Result<Exit> {
     let out = session.out;
-    let response = session.client.dry_run_job_raw(body).await?;
     for warning in &response.warnings {
         note(&format!("warning: {warning}"));
     }
@@ -32,6 +37,9 @@ pub(super) async fn show(session: &Session, body: Bytes, format: Format) -> Resu
         Format::Table | Format::Wide => {
             let layout = Layout::for_format(format);
             out.fields(&job_fields(&response.job, layout.now))?;
+            if !response.indexes.is_empty() {
+                out.line(&format!("\nIndexes that would run: {}", response.indexes))?;
+            }
             out.line("")?;
             if response.nodes.is_empty() {
                 out.line("There is no compute node: the job would wait.")?;

@@ -56,6 +56,27 @@ fn from_yaml(text: &str, what: &str) -> Result<Value> {
     Ok(value.map_err(|error| UsageError::new(format!("not a {what}: {error}")))?)
 }
 
+/// Reads the changes of a job from the file, or from standard input for `-`.
+pub(crate) fn read_patch(file: &str) -> Result<Value> {
+    let read = || -> Result<Value> {
+        let text = match file {
+            "-" => text_of(std::io::stdin().lock())?,
+            file => {
+                let opened = std::fs::File::open(file);
+                text_of(opened.map_err(|error| UsageError::new(error.to_string()))?)?
+            }
+        };
+        // JSON is YAML.
+        let patch: Value = yaml_serde::from_str(&text)
+            .map_err(|error| UsageError::new(format!("invalid JSON or YAML: {error}")))?;
+        match patch.is_object() {
+            true => Ok(patch),
+            false => Err(UsageError::new("a patch is an object with fields of a job").into()),
+        }
+    };
+    read().with_context(|| format!("read the patch {file}"))
+}
+
 /// Begins files of some editors for Windows; it is no part of the text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 

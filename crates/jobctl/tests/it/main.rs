@@ -19,6 +19,7 @@ mod list;
 mod logs;
 mod names;
 mod node;
+mod rerun;
 mod run;
 mod schedule;
 mod shell;

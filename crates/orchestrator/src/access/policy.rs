@@ -30,6 +30,7 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::JOB_EXPLAIN, Method::GET, "explainJob", VIEWER),
     (routes::JOB_HISTORY, Method::GET, "listHistory", VIEWER),
     (routes::JOB_EXECUTIONS, Method::GET, "listExecutions", VIEWER),
+    (routes::JOB_RERUN, Method::POST, "rerunJob", SUBMITTER),
     (routes::JOB_SLOTS, Method::GET, "describeSlots", VIEWER),
     (routes::JOB_RESULTS, Method::GET, "listResults", SUBMITTER),
     (routes::JOB_LOGS, Method::GET, "readLogs", SUBMITTER),

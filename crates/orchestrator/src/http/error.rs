@@ -108,6 +108,7 @@ fn treatment(code: Code) -> (Level, Option<u64>) {
         | Code::MethodNotAllowed
         | Code::AmbiguousId
         | Code::JobFinished
+        | Code::JobNotFinished
         | Code::JobExists
         | Code::IdempotencyConflict
         | Code::NodeConflict

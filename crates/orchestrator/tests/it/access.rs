@@ -166,6 +166,14 @@ impl Guarded {
             ("describeJob", (get.clone(), job.clone(), None)),
             ("stopJob", (delete.clone(), job.clone(), None)),
             ("explainJob", (get.clone(), format!("{job}/explain"), None)),
+            (
+                "rerunJob",
+                (
+                    post.clone(),
+                    cluster("jobs/j-00000000-0000-4000-8000-000000000000/rerun"),
+                    Some(json!({})),
+                ),
+            ),
             ("listHistory", (get.clone(), format!("{job}/history"), None)),
             ("listExecutions", (get.clone(), format!("{job}/executions"), None)),
             ("describeSlots", (get.clone(), format!("{job}/slots"), None)),

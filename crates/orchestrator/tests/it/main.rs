@@ -57,6 +57,7 @@ mod protocol;
 mod regexes;
 mod rejecting;
 mod requester;
+mod reruns;
 mod results;
 mod retention;
 mod roles;

@@ -44,6 +44,7 @@ const COVERED: &[crate::Coverage] = &[
     crate::oidc::COVERS,
     crate::protocol::COVERS,
     crate::requester::COVERS,
+    crate::reruns::COVERS,
     crate::results::COVERS,
     crate::credentials::COVERS,
     crate::schedules::COVERS,

@@ -135,6 +135,10 @@ impl Server {
         answer(self.request(Method::PUT, path).json(body)).await
     }
 
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        answer(self.request(Method::POST, path).json(body)).await
+    }
+
     /// A raw body, sent as JSON.
     pub(crate) async fn put_text(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
         let request = self.request(Method::PUT, path).header("Content-Type", "application/json");

@@ -35,6 +35,7 @@ fn plan() -> JobPlan {
             job: "build, \"x\"".into(),
             condition: Condition::Ended,
         }],
+        told_count: 20,
         demand: Demand {
             fit: Fit {
                 engine: EngineType::Docker,
@@ -55,6 +56,7 @@ fn a_plan_reads_back() {
     few.names_secrets = false;
     few.max_running = 0;
     few.depends_on.clear();
+    few.told_count = 0;
     few.demand.fit.sources.clear();
     few.demand.fit.constraints.clear();
     few.demand.need = Need { cpu_millis: None, memory_bytes: Some(0), disk_bytes: 0, gpus: 0 };

@@ -8,13 +8,13 @@ use alloc::vec::Vec;
 
 use api_types::dependency::Dependency;
 use api_types::job::{JobSpec, JobStateType, JobType};
-use api_types::{EvaluationId, JobId};
+use api_types::{EvaluationId, JobId, Timestamp};
 
 use crate::change::{FIRST_VERSION, JobRow, NamedJob, NewJobRow};
 use crate::dependency::Ended;
 use crate::input::{Answer, Refusal, Submit};
 use crate::plan::JobPlan;
-use crate::rules::{covers, dependency, group, health, job_end};
+use crate::rules::{covers, dependency, group, health, job_end, rerun};
 use crate::slots::Slots;
 use crate::state::job::LiveJob;
 use crate::state::{State, dependants};
@@ -41,6 +41,11 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     if let Some(refusal) = group::refuses(state, &submit.spec) {
         return Answer::Refused(refusal);
     }
+    if let Some(rerun) = &submit.rerun
+        && let Err(refusal) = rerun::check(state, &plan_of(&submit.spec), rerun)
+    {
+        return Answer::Refused(refusal);
+    }
     match named_jobs(state, turn, &submit.spec, &submit.named, &BTreeSet::new()) {
         Ok(named) => {
             let evaluation = record(state, turn, submit, named, Begins::Now);
@@ -58,37 +63,22 @@ pub(crate) fn record(
     named: Vec<Option<Ended>>,
     begins: Begins,
 ) -> EvaluationId {
-    let Submit { id, spec, spec_json, .. } = submit;
-    let job_plan =
-        JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
+    let Submit { id, spec, spec_json, rerun, .. } = submit;
+    let job_plan = plan_of(&spec);
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
     let max_running = job_plan.max_running;
     let max_failed = job_plan.max_failed;
     let JobPlan { namespace, groups, replaces, .. } = &job_plan;
     let replaces = *replaces;
     let (groups, number) = state.queue.groups.add_job(namespace, groups, id, replaces);
+    let told_count = job_plan.told_count;
     let (plan, class) = state.enter_queue(job_plan, id, turn.wall, turn.now, Arc::clone(&groups));
-    let row = JobRow {
-        id,
-        state: JobStateType::Pending,
-        message: Text::Constant(""),
-        version: FIRST_VERSION,
-        // The creation event increments it to 1.
-        revision: 0,
-        modify_time: turn.wall,
-        last_event_time: turn.wall,
-        waiting_since: None,
-        ended_at: None,
-        start_time: None,
-        running: 0,
-        failed: 0,
-        slots: if plan.is_per_node() { Slots::default() } else { Slots::below(spec.count) },
-        fresh: 0,
-        completed: 0,
-        failed_slots: 0,
-        evaluation,
-        live: true,
+    let slots = match &rerun {
+        Some(rerun) => rerun.slots.clone(),
+        None if plan.is_per_node() => Slots::default(),
+        None => Slots::below(spec.count),
     };
+    let row = new_row(id, slots, evaluation, turn.wall);
     turn.out.changes.new_jobs.push(NewJobRow {
         id,
         namespace: spec.namespace.clone(),
@@ -112,12 +102,18 @@ pub(crate) fn record(
         dependants::enter(state, id, &conditions.list, named);
         job.extras.to_mut().conditions = Some(Box::new(conditions));
     }
+    job.tell_count(told_count);
+    let ranges = job.row().slots.scattered_ranges();
+    state.namespaces.add_ranges(&job.plan.namespace, ranges);
     state.jobs.put(Box::new(job));
     if let Some(group) = groups.first().filter(|_| replaces) {
         group::replace(state, *group);
     }
     state.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
     health::hear_witness(state, turn, id);
+    if let Some(rerun) = &rerun {
+        rerun::record(turn, id, rerun);
+    }
     if waits {
         match begins {
             Begins::Now => dependency::review(state, turn, id),
@@ -128,8 +124,39 @@ pub(crate) fn record(
     if let Some(bound) = bound {
         state.timers.set(turn.now + bound, Timer::TotalTimeout(id));
     }
-    place_new(state, turn, id);
+    match &rerun {
+        Some(rerun) if !rerun.nodes.is_empty() => rerun::bind(state, turn, id, rerun),
+        _ => place_new(state, turn, id),
+    }
     evaluation
+}
+
+fn plan_of(spec: &JobSpec) -> JobPlan {
+    JobPlan::from_spec(spec).expect("validation lets only readable demands through")
+}
+
+fn new_row(id: JobId, slots: Slots, evaluation: EvaluationId, now: Timestamp) -> JobRow {
+    JobRow {
+        id,
+        state: JobStateType::Pending,
+        message: Text::Constant(""),
+        version: FIRST_VERSION,
+        // The creation event increments it to 1.
+        revision: 0,
+        modify_time: now,
+        last_event_time: now,
+        waiting_since: None,
+        ended_at: None,
+        start_time: None,
+        running: 0,
+        failed: 0,
+        slots,
+        fresh: 0,
+        completed: 0,
+        failed_slots: 0,
+        evaluation,
+        live: true,
+    }
 }
 
 /// What became of the jobs on which this one depends, all of which must exist, or be recorded together

@@ -97,7 +97,7 @@ pub(crate) fn occupy(
         None => Text::Constant("created for its node"),
         Some(_) => Text::from(format!("created to retry [{}]", row.index)),
     };
-    let work = execution::work_order(&row, job.row.slots.len());
+    let work = execution::work_order(&row, job.told_count());
     state.executions.put(Box::new(row));
     observe(state, turn, id, ComputeState::New, created);
     observe(state, turn, id, ComputeState::AskForBid, Text::Constant("offered to its node"));

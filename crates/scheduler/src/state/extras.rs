@@ -58,6 +58,8 @@ pub(crate) struct Extra {
     pub(crate) conditions: Option<Box<Conditions>>,
     /// For jobs with one slot per node: the nodes that have one.
     pub(super) covered: BTreeMap<NodeId, u32>,
+    /// The number of slots that executions are told, unless it is that of the job's own.
+    pub(super) told_count: u32,
     /// How many slots may fail before the job does; -1 for any number.
     pub(crate) max_failed: i32,
     /// Of a job with several slots: what became of those that have ended.
@@ -145,6 +147,7 @@ impl Extra {
         is_offering: false,
         conditions: None,
         covered: BTreeMap::new(),
+        told_count: 0,
         max_failed: 0,
         outcomes: Outcomes::NONE,
         first_failure: None,

@@ -57,6 +57,21 @@ impl LiveJob {
         }
     }
 
+    /// Lets executions know this number of slots rather than that of the job's own; 0 for that.
+    pub(crate) fn tell_count(&mut self, count: u32) {
+        if count > 0 {
+            self.extras.to_mut().told_count = count;
+        }
+    }
+
+    /// The number of slots that executions are told.
+    pub(crate) fn told_count(&self) -> u32 {
+        match self.extras.told_count {
+            0 => self.row.slots.len(),
+            count => count,
+        }
+    }
+
     pub(crate) fn row(&self) -> &JobRow {
         &self.row
     }

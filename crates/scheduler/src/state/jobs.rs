@@ -183,6 +183,18 @@ impl State {
             return;
         }
         let index = job.row.slots.extend();
+        self.bind_slot(turn, id, index, node_id);
+    }
+
+    /// Lets a slot of the job wait for the only node that may run it.
+    pub(crate) fn bind_slot(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: JobId,
+        index: u32,
+        node_id: NodeId,
+    ) {
+        let job = self.jobs.get_mut(&id).expect("only slots of live jobs are bound");
         job.row.fresh = job.row.slots.end();
         job.extras.to_mut().covered.insert(node_id, index);
         turn.out.changes.jobs.insert(id, job.row.clone());
@@ -325,8 +337,12 @@ impl State {
         dependants::has_ended(self, id, to, turn.now);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (pending, secondary) = job.extras.take_slots();
+        let keeps_nodes = job.plan.is_per_node() && job.plan.job_type.is_finite();
         for slot in pending.iter() {
             let index = slot.index;
+            if let Some(node) = slot.pinned.filter(|_| keeps_nodes && slot.previous.is_none()) {
+                turn.out.changes.unplaced.push((id, index, node));
+            }
             turn.out.changes.pending_slots.insert((id, index), None);
             self.timers.cancel(Timer::Retry(id, index));
             self.timers.cancel(Timer::Exclusion(id, index));
@@ -353,7 +369,7 @@ impl State {
         let Some(mut job) = self.jobs.take(&id) else { return };
         job.row.live = false;
         job.row.ended_at = Some(turn.now);
-        self.namespaces.leave(&job.plan.namespace);
+        self.namespaces.leave(&job.plan.namespace, job.row.slots.scattered_ranges());
         if let Some((groups, number)) = &job.extras.groups {
             self.queue.groups.remove_job(groups, *number);
         }

@@ -15,7 +15,7 @@ pub(crate) fn assignments(state: &State, node: NodeId) -> Vec<AssignmentChange> 
         .iter()
         .filter_map(|id| state.executions.get(id))
         .map(|row| {
-            let count = state.jobs.get(&row.job).map_or(0, |job| job.row().slots.len());
+            let count = state.jobs.get(&row.job).map_or(0, |job| job.told_count());
             let is_wanted = row.desired != DesiredState::Stopped;
             execution::assignment(row, is_wanted.then(|| execution::work_order(row, count)))
         })

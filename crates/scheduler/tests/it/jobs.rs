@@ -283,6 +283,7 @@ fn an_id_that_is_live_is_taken() {
         spec_json: control_plane::store::memory::spec_json(&spec),
         spec: spec.into(),
         named: Vec::new(),
+        rerun: None,
     };
     let answer = world.handle(scheduler::input::Input::Submit(Box::new(submit)));
     assert_eq!(world.refusal(answer), Refusal::JobExists(id));

@@ -29,6 +29,7 @@ mod probes;
 mod publishing;
 mod reasons;
 mod refused;
+mod reruns;
 mod restoring;
 mod retries;
 mod second_agent;

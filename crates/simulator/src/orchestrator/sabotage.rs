@@ -57,7 +57,8 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::KeepUnits
             | Sabotage::ForgetOutcomes
             | Sabotage::ForgetEnds
-            | Sabotage::StoreDueTimesApart,
+            | Sabotage::StoreDueTimesApart
+            | Sabotage::CompleteCancelled,
         )
         | None => stamp,
     }

@@ -66,7 +66,7 @@ impl Epilogue {
 impl World {
     pub(super) fn epilogue(&mut self) -> Result<(), String> {
         match self.epilogue {
-            Epilogue::None => return Ok(()),
+            Epilogue::None => self.rerun_some()?,
             Epilogue::Crowd => self.crowd()?,
             Epilogue::BrokenNode => self.broken_node()?,
             Epilogue::LostRegistry => self.lost_registry()?,
@@ -94,8 +94,13 @@ impl World {
         delay: Duration,
     ) -> usize {
         let id = JobId::from_uuid(self.uuid());
-        let submit =
-            Submit { id, spec_json: spec_json(&spec), spec: spec.into(), named: Vec::new() };
+        let submit = Submit {
+            id,
+            spec_json: spec_json(&spec),
+            spec: spec.into(),
+            named: Vec::new(),
+            rerun: None,
+        };
         let number = self.requests.len();
         let body = RequestBody::Submit { key: number.to_string(), submit: Box::new(submit) };
         self.expected_ends.insert(number, expected_end);

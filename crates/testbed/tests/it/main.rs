@@ -48,6 +48,7 @@ mod proxies;
 mod publishers;
 mod readme;
 mod reboots;
+mod reruns;
 mod restart;
 mod retries;
 mod runs;

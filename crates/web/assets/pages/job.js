@@ -10,6 +10,7 @@ import { dependencies } from "../job/dependencies.js";
 import { failedPanel } from "../job/failed.js";
 import { waitingPanel } from "../job/waiting.js";
 import { OBVIOUS } from "../jobs/row.js";
+import { rerunJob } from "../jobs/rerun.js";
 import { stopJobs } from "../jobs/stop.js";
 import { failure, loading, needsRole } from "../notes.js";
 import { retitle } from "../router.js";
@@ -30,6 +31,9 @@ const TABS = [
   ["results", "Results", () => import("../job/results.js")],
   ["specification", "Specification", () => import("../job/specification.js")],
 ];
+
+/** Types of jobs that end by themselves, and can run again. */
+const FINITE = ["batch", "ops"];
 
 /** Characters of a list of failed indexes: some lines of the narrowest window. */
 const MOST_INDEXES = 200;
@@ -166,6 +170,11 @@ function showHead(head, job, explanation, refresh, signal) {
           { class: "button", href: `/submit?from=${job.ID}`, data: { name: "edit" } },
           "Edit and submit as new",
         ),
+        ended && FINITE.includes(job.Type) && h("button", {
+          type: "button",
+          data: { name: "rerun" },
+          onclick: () => rerunJob(job),
+        }, "Run again…"),
         ended ? null : h("button", {
           type: "button",
           class: "danger",
@@ -226,8 +235,9 @@ function fact(word, value) {
 
 /** Which indexes of an array failed. @param {Job} job */
 function failedIndexes({ State: { FailedCount, FailedIndexes }, Count }) {
-  if (!FailedCount || (Count ?? 1) < 2) return null;
   const indexes = FailedIndexes ?? "";
+  // A rerun of one index has a Count of 1, and an ops job as well.
+  if (!FailedCount || ((Count ?? 1) < 2 && indexes === "0")) return null;
   // The picture of the executions has the rest.
   const end = indexes.length > MOST_INDEXES ? indexes.lastIndexOf(",", MOST_INDEXES) : indexes.length;
   const listed = indexes.slice(0, end);

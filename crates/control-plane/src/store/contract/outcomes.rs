@@ -3,6 +3,7 @@
 use api_types::job::{JobStateType, JobType};
 use scheduler::change::{Changes, JobOutcomes};
 use scheduler::outcomes::{Outcomes, SlotOutcome, Tally};
+use scheduler::slots::Slots;
 use scheduler::time::Moment;
 
 use super::samples::{Put, Random, Sample};
@@ -74,6 +75,39 @@ pub(in crate::store) fn outcomes_of_slots_read_back_chunk_by_chunk(backend: &imp
     let none = Retention { age: None, count: Some(0) };
     while store.prune(Moment(100), &none, 1).unwrap().more {}
     assert_eq!(reads.outcomes(sample.id()).unwrap(), None);
+}
+
+pub(in crate::store) fn scattered_indexes_and_unplaced_slots_read_back(backend: &impl Backend) {
+    let mut random = Random(35);
+    let mut sample = Sample::of_type(&mut random, JobType::Ops, 1);
+    let odd: Slots = (0..9000).filter(|index| index % 2 == 1).collect();
+    sample.row.slots = odd.clone();
+    let mut changes = sample.changes();
+    for (number, chunk) in Outcomes::to_do(&odd).chunks() {
+        changes.outcomes.insert((sample.id(), number), chunk.clone());
+    }
+    let (node, last) = (random.node_id(), odd.end() - 1);
+    changes.unplaced.push((sample.id(), last, node));
+    let (mut store, reads) = backend.open();
+    store.put(1, &changes, &[]).unwrap();
+    drop((store, reads));
+
+    let (mut store, reads) = backend.open();
+    let (jobs, live) = load(store.as_mut());
+    assert_eq!((&jobs[0].row.slots, live.outcomes), (&odd, vec![]));
+    let stored = reads.outcomes(sample.id()).unwrap().unwrap();
+    assert_eq!((&stored.slots, stored.outcomes.slots()), (&odd, odd.clone()));
+    assert_eq!(reads.slot_nodes(sample.id()).unwrap(), [(last, node)]);
+
+    (sample.row.state, sample.row.live) = (JobStateType::Stopped, false);
+    sample.row.ended_at = Some(Moment(7));
+    let mut changes = Changes::default();
+    changes.jobs.insert(sample.id(), sample.row.clone());
+    store.put(2, &changes, &[]).unwrap();
+    let none = Retention { age: None, count: Some(0) };
+    while store.prune(Moment(100), &none, 1).unwrap().more {}
+    assert_eq!(reads.outcomes(sample.id()).unwrap(), None);
+    assert_eq!(reads.slot_nodes(sample.id()).unwrap(), []);
 }
 
 pub(in crate::store) fn a_job_of_one_slot_stores_no_outcomes(backend: &impl Backend) {

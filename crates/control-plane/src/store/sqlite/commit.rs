@@ -103,6 +103,7 @@ fn write(
     super::executions::write(transaction, &mut numbers, changes)?;
     write_pending_slots(transaction, &mut numbers, changes)?;
     outcomes::write(transaction, &mut numbers, changes)?;
+    super::reruns::write(transaction, &mut numbers, changes)?;
     for (node, row) in &changes.nodes {
         match row {
             Some(row) => write_node(transaction, row)?,

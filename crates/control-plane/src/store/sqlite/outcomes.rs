@@ -71,7 +71,7 @@ pub(super) fn load(connection: &Connection) -> Result<Vec<JobOutcomes>, StoreErr
     Ok(found)
 }
 
-fn chunks(connection: &Connection, number: i64) -> Result<Outcomes, StoreError> {
+pub(super) fn chunks(connection: &Connection, number: i64) -> Result<Outcomes, StoreError> {
     let mut statement = connection
         .prepare_cached("SELECT chunk, bits FROM slot_outcome WHERE job = ?1 ORDER BY chunk")?;
     let mut outcomes = Outcomes::default();
@@ -91,7 +91,7 @@ pub(super) fn of_job(
          WHERE id = ?1",
     )?;
     row::one(&mut statement, [id.bytes()], |row| {
-        let slots = jobs::slots(row.get(2)?, row.get(3)?)?;
+        let slots = jobs::slots(connection, row.get(0)?, row.get(2)?, row.get(3)?)?;
         let (completed, failed) = (row.get(5)?, row.get(6)?);
         let outcomes = match slots.len() {
             0 | 1 => Outcomes::of_one(&slots, completed, failed),
@@ -148,7 +148,7 @@ pub(super) fn derive(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
             .optional()?;
         let Some((number, count, indexes, failed)) = found else { return Ok(()) };
         // A damaged list of indexes fails the start, as it did before.
-        if let Ok(slots) = jobs::slots(count, indexes) {
+        if let Ok(slots) = jobs::slots(transaction, number, count, indexes) {
             derive_of(transaction, number, &slots, failed)?;
         }
         last = number;

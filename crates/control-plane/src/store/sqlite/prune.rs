@@ -26,7 +26,7 @@ use serde::de::IgnoredAny;
 
 use super::row::{self, moment_value};
 use super::specs::{self, JOIN_NEWEST};
-use super::{curves, dependencies, events, graphs, marks, outcomes, outputs};
+use super::{curves, dependencies, events, graphs, marks, outcomes, outputs, reruns};
 use crate::store::{EXECUTION_ROWS, JOB_ROWS, Removed, Retention, StoreError};
 
 /// For the namespace that loses its oldest.
@@ -190,6 +190,7 @@ fn remove_parts(
         remove_pending_slots,
         remove_outcomes,
         remove_dependencies,
+        remove_unplaced,
         remove_executions,
     ] {
         remove(transaction, job, budget)?;
@@ -284,6 +285,15 @@ fn remove_dependencies(
     budget: &mut Budget,
 ) -> Result<(), StoreError> {
     budget.spend(dependencies::remove(transaction, job, budget.0)?);
+    Ok(())
+}
+
+fn remove_unplaced(
+    transaction: &Transaction<'_>,
+    job: i64,
+    budget: &mut Budget,
+) -> Result<(), StoreError> {
+    budget.spend(reruns::remove(transaction, job, budget.0)?);
     Ok(())
 }
 

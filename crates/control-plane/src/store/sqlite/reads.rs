@@ -12,7 +12,7 @@ use api_types::audit::AuditRecord;
 use api_types::curve::UsageCurve;
 use api_types::id::IdPrefix;
 use api_types::log::OutputTail;
-use api_types::{ExecutionId, GraphId, JobId, Timestamp};
+use api_types::{ExecutionId, GraphId, JobId, NodeId, Timestamp};
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 use scheduler::change::{EventRow, ExecutionRow};
 
@@ -21,7 +21,7 @@ use super::fault::classify;
 use super::row::{self, Id, name_list};
 use super::{
     audit, cluster_load, curves, events, executions, graphs, history, jobs, marks, name, nodes,
-    outcomes, outputs, results, search, specs, summaries,
+    outcomes, outputs, reruns, results, search, specs, summaries,
 };
 use crate::store::{
     AuditQuery, EventsPage, EventsQuery, ExecutionQuery, FoundJobs, GraphQuery, HistoryQuery,
@@ -249,6 +249,10 @@ impl Reads for SqliteReads {
 
     fn graphs(&self, query: &GraphQuery) -> Result<Page<StoredGraphSummary>, StoreError> {
         self.read(|connection| graphs::graphs(connection, query))
+    }
+
+    fn slot_nodes(&self, job: JobId) -> Result<Vec<(u32, NodeId)>, StoreError> {
+        self.read(|connection| reruns::nodes(connection, job))
     }
 
     fn job_totals(&self) -> Result<JobTotals, StoreError> {

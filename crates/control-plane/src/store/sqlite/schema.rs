@@ -28,18 +28,18 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::{
     audit, cluster_load, curves, dependencies, name, nodes, outcomes, outputs, prune, records,
-    specs,
+    reruns, specs,
 };
 
 /// "jobs".
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 26;
+pub(super) const FORMAT: u32 = 27;
 
-/// The oldest format whose releases may open what this one writes: the first in which a job may depend
-/// on others, which an older release would ignore.
-pub(super) const OLDEST: u32 = 26;
+/// The oldest format whose releases may open what this one writes: the first that has jobs with
+/// scattered indexes.
+pub(super) const OLDEST: u32 = 27;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
@@ -78,6 +78,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     outcomes::STEP,
     "", // Groups and schedules are records, and plans name groups.
     dependencies::STEP,
+    reruns::STEP,
 ];
 
 const FORMAT_1: &str = "

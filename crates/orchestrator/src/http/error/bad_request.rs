@@ -53,6 +53,10 @@ pub(crate) enum BadRequest {
         job: JobId,
         job_type: JobType,
     },
+    NoRerunForType {
+        job: JobId,
+        job_type: JobType,
+    },
 }
 
 // === impl BadRequest ===
@@ -65,6 +69,7 @@ impl BadRequest {
             Self::MediaType { .. } | Self::ContentEncoding(_) => Code::UnsupportedMediaType,
             Self::Job(_) => Code::InvalidJob,
             Self::Body(_) | Self::Header { .. } | Self::NodeAction(_) => Code::InvalidRequest,
+            Self::NoRerunForType { .. } => Code::InvalidRequest,
             Self::Query { .. } => Code::InvalidQuery,
             Self::NextToken { .. } => Code::InvalidNextToken,
             Self::Method { .. } => Code::MethodNotAllowed,
@@ -97,6 +102,9 @@ impl BadRequest {
             Self::NoResultsForType { job, job_type } => {
                 format!("job {job} is a {job_type} job; only batch and ops jobs have results")
             }
+            Self::NoRerunForType { job, job_type } => {
+                format!("job {job} is a {job_type} job; only batch and ops jobs run again")
+            }
         }
     }
 
@@ -110,6 +118,9 @@ impl BadRequest {
             Self::NextToken { .. } => {
                 "send a NextToken with the operation, order_by and reverse that it came from, or \
                  none to start over"
+            }
+            Self::NoRerunForType { .. } => {
+                "submit its specification as a new job; 'jobctl get job ID -o yaml' prints it"
             }
             Self::MalformedBody { .. }
             | Self::BodyTooSlow { .. }
@@ -143,6 +154,7 @@ impl BadRequest {
             | Self::Header { .. }
             | Self::NodeAction(_)
             | Self::Method { .. }
+            | Self::NoRerunForType { .. }
             | Self::NoResultsForType { .. } => Vec::new(),
         }
     }

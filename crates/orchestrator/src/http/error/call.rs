@@ -60,9 +60,11 @@ pub(super) fn hint(error: &CallError) -> &'static str {
             Refusal::NodeBusy { .. } => {
                 "wait until they are given up, or add now=true to give them up immediately"
             }
-            Refusal::JobFinished { .. } | Refusal::NodeRejected(_) | Refusal::NodeConnected(_) => {
-                ""
-            }
+            Refusal::JobFinished { .. }
+            | Refusal::NodeRejected(_)
+            | Refusal::NodeConnected(_)
+            | Refusal::SlotWithoutNode { .. }
+            | Refusal::TooScattered { .. } => "",
         },
         CallError::IdempotencyConflict => "use a new key for a new job",
         CallError::Record(RecordRefusal::Changed(_)) => "read it again and repeat the change",

@@ -11,6 +11,14 @@ pub(crate) enum Conflict {
         job: JobId,
         state: JobStateType,
     },
+    /// Indexes of a job run again once none of it runs any more.
+    JobNotFinished {
+        job: JobId,
+        state: JobStateType,
+        running: u32,
+    },
+    /// What is stored of the job's specification cannot be read.
+    NoSpecification(JobId),
     /// The request would change the orchestrator's own node record.
     OwnNode(NodeId),
     NamespaceInUse {
@@ -27,6 +35,8 @@ impl Conflict {
     pub(super) fn code(&self) -> Code {
         match self {
             Self::JobFinished { .. } => Code::JobFinished,
+            Self::JobNotFinished { .. } => Code::JobNotFinished,
+            Self::NoSpecification(_) => Code::Conflict,
             Self::OwnNode(_) => Code::NodeConflict,
             Self::NamespaceInUse { .. } | Self::Rotation(_) => Code::Conflict,
         }
@@ -36,6 +46,15 @@ impl Conflict {
         match self {
             Self::JobFinished { job, state } => {
                 format!("job {job} is already {state} and cannot be stopped")
+            }
+            Self::JobNotFinished { job, state, running: 0 } => {
+                format!("job {job} is {state}; it can run again once it has ended")
+            }
+            Self::JobNotFinished { job, state, running } => {
+                format!("job {job} is {state}, and {running} of its executions are still stopping")
+            }
+            Self::NoSpecification(job) => {
+                format!("the stored specification of job {job} cannot be read")
             }
             Self::OwnNode(node) => {
                 format!("node {} is the orchestrator itself; no action applies to it", node.short())
@@ -50,6 +69,9 @@ impl Conflict {
     pub(super) fn hint(&self) -> &'static str {
         match self {
             Self::JobFinished { .. } => "there is nothing left to stop",
+            Self::JobNotFinished { running: 0, .. } => "stop the job, or wait until it ends",
+            Self::JobNotFinished { .. } => "try again in some seconds",
+            Self::NoSpecification(_) => "submit the job again",
             Self::OwnNode(_) | Self::NamespaceInUse { .. } => "",
             Self::Rotation(refusal) => refusal.hint(),
         }

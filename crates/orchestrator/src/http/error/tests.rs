@@ -72,6 +72,9 @@ fn bad_requests() -> Vec<Failure> {
         BadRequest::NoResultsForType { .. } => [
             BadRequest::NoResultsForType { job: job(), job_type: JobType::Daemon },
         ],
+        BadRequest::NoRerunForType { .. } => [
+            BadRequest::NoRerunForType { job: job(), job_type: JobType::Service },
+        ],
     });
     rows.into_iter().map(|(_, reason)| reason.into()).collect()
 }
@@ -226,6 +229,11 @@ fn conflicts() -> Vec<Failure> {
         Conflict::JobFinished { .. } => [
             Conflict::JobFinished { job: job(), state: JobStateType::Failed },
         ],
+        Conflict::JobNotFinished { .. } => [
+            Conflict::JobNotFinished { job: job(), state: JobStateType::Queued, running: 0 },
+            Conflict::JobNotFinished { job: job(), state: JobStateType::Stopped, running: 2 },
+        ],
+        Conflict::NoSpecification(_) => [Conflict::NoSpecification(job())],
         Conflict::OwnNode(_) => [Conflict::OwnNode(node())],
         Conflict::NamespaceInUse { .. } => [
             Conflict::NamespaceInUse { namespace: "team".to_owned(), reason: text() },
@@ -283,6 +291,12 @@ fn refusals() -> Vec<CallError> {
             Refusal::GroupShared { name: "db".to_owned(), limit: 5 },
         ],
         Refusal::GroupInUse { .. } => [Refusal::GroupInUse { name: "db".to_owned(), jobs: 2 }],
+        Refusal::SlotWithoutNode { .. } => [
+            Refusal::SlotWithoutNode { index: 3, node: text(), why: "is not known any more" },
+        ],
+        Refusal::TooScattered { .. } => [
+            Refusal::TooScattered { namespace: "team".to_owned(), ranges: 1_900_000, more: 500_000 },
+        ],
         Refusal::NodeBusy { .. } => [Refusal::NodeBusy { node: node(), executions: 3 }],
     });
     rows.into_iter().map(|(_, refusal)| CallError::Refused(refusal)).collect()

@@ -25,6 +25,7 @@ use api_types::protocol::{
     Acknowledgement, AgentProcess, FailureCause, Heartbeat, HeartbeatAnswer, Report, ReportAnswer,
     ReportBatch, SessionAnswer, SessionRequest,
 };
+use api_types::rerun::RerunJobRequest;
 use api_types::search::SearchResults;
 use api_types::submission::{CreateJobRequest, JobSubmission, TaskSubmission, TypedSubmission};
 use api_types::summary::{ExecutionCounts, JobSummary};
@@ -108,6 +109,15 @@ pub(in crate::http) fn submission() -> CreateJobRequest {
 
 pub(in crate::http) fn create_job() -> CreateJob {
     CreateJob { job_id: JOB, evaluation_id: EVALUATION, warnings: Vec::new() }
+}
+
+pub(in crate::http) fn rerun_job() -> RerunJobRequest {
+    let only = Some("Failed".to_owned());
+    RerunJobRequest {
+        only,
+        patch: Some(json!({ "RetryPolicy": { "Attempts": 3 } })),
+        indexes: None,
+    }
 }
 
 pub(in crate::http) fn stop_job() -> StopJob {

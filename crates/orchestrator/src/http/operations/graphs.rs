@@ -18,7 +18,7 @@ use daemon::http::Operations;
 use http::HeaderMap;
 use scheduler::input::{Answer, Input, Submit, SubmitGraph};
 
-use super::jobs::create::{self, Operation};
+use super::jobs::create;
 use super::jobs::dependencies;
 use crate::admission;
 use crate::http::api::{Api, Handled, Parameter};
@@ -75,7 +75,7 @@ async fn create(
     _: Query,
     mut body: JobBody,
 ) -> Handled {
-    let key = create::idempotency_key(&headers, &body.body.bytes, Operation::CreateGraph).await?;
+    let key = create::idempotency_key(&headers, &body.body.bytes, "POST jobs/graph\n").await?;
     let graph = create::accept_graph(&api, &mut body).await?;
     lookup::namespace(&api, &access, &graph.namespace)?;
     let graph = named(&api, graph).await?;
@@ -84,7 +84,7 @@ async fn create(
         blocking(move || admitted(&admitting, graph)).await??;
     let jobs = jobs.into_iter().map(|(name, accepted)| {
         let Accepted { id, spec, spec_json, .. } = accepted;
-        (name, Submit { id, spec, spec_json, named: Vec::new() })
+        (name, Submit { id, spec, spec_json, named: Vec::new(), rerun: None })
     });
     let submit = SubmitGraph { id, name, namespace, jobs: jobs.collect() };
     let submission = GraphSubmission { submit, warnings, key };

@@ -1,9 +1,10 @@
-//! Jobs: list and stop; [`create`] submits them, [`describe`] reads one.
+//! Jobs: list and stop; [`create`] submits them, [`rerun`] again, [`describe`] reads one.
 
 pub(super) mod create;
 pub(super) mod dependencies;
 mod describe;
 mod explain;
+mod rerun;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -133,7 +134,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
     Operations::default()
         .merge(collect!(list, create::create, create::create_by_post))
         .merge(collect!(describe::describe, stop))
-        .merge(collect!(explain::explain))
+        .merge(collect!(explain::explain, rerun::rerun))
 }
 
 /// List Jobs

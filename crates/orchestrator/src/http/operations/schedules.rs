@@ -19,7 +19,7 @@ use daemon::collect;
 use daemon::http::Operations;
 use http::HeaderMap;
 
-use super::jobs::create::{Operation, idempotency_key};
+use super::jobs::create::idempotency_key;
 use super::sealed::{self, ListQuery, OneQuery};
 use crate::http::api::{Api, Handled, Parameter};
 use crate::http::edge::authenticate::Access;
@@ -201,7 +201,7 @@ async fn trigger(
     let record = find(&api, &access, query, &name)?;
     let key = record.key.key.clone();
     let asked = Bytes::from(key.to_string());
-    let request = idempotency_key(&headers, &asked, Operation::TriggerSchedule).await?;
+    let request = idempotency_key(&headers, &asked, "POST schedules/trigger\n").await?;
     let due = clock::now();
     let checked = {
         let (api, key) = (Arc::clone(&api), key.clone());

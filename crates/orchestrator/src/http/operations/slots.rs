@@ -18,7 +18,7 @@ use crate::http::query::{Number, invalid, query};
 use crate::http::respond::json;
 
 /// The longest list of failed indexes, in bytes. Ranges beyond it are in the buckets.
-const MAX_LIST_BYTES: usize = 4096;
+pub(super) const MAX_LIST_BYTES: usize = 4096;
 
 query! {
     struct SlotsQuery {

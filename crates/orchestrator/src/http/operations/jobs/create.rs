@@ -1,9 +1,10 @@
 //! Create Job, and its dry run.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::job::{CreateJob, DryRun, Job, JobState, JobStateType};
+use api_types::job::{CreateJob, DryRun, Job, JobState, JobStateType, JobType};
 use api_types::submission::CreateJobRequest;
 use api_types::{Code, GraphId, routes};
 use axum::body::Bytes;
@@ -14,6 +15,7 @@ use ring::digest;
 use scheduler::change::FIRST_VERSION;
 use scheduler::input::{Refusal, Submit};
 use scheduler::plan::JobPlan;
+use scheduler::rerun::Rerun;
 use scheduler::{Preview, Reasons};
 
 use super::dependencies;
@@ -24,7 +26,7 @@ use crate::http::edge::body::{JobBody, Language, READ_ON_THE_SPOT_BYTES};
 use crate::http::error::{BadRequest, Failure};
 use crate::http::lookup;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
-use crate::http::operations::survey;
+use crate::http::operations::{slots::MAX_LIST_BYTES, survey};
 use crate::http::query::{Flag, query};
 use crate::http::respond::{blocking, json, rendered};
 use crate::json::yaml;
@@ -47,7 +49,7 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 query! {
     pub(super) struct CreateQuery {
-        dry_run: bool = (
+        pub(super) dry_run: bool = (
             "dry_run",
             Flag,
             "Validates the job and reports what would happen; nothing is stored."
@@ -59,7 +61,7 @@ query! {
 #[expect(dead_code, reason = "only its schema is used; the two responses are written separately")]
 #[derive(serde::Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
-enum Created {
+pub(super) enum Created {
     Job(CreateJob),
     DryRun(Box<DryRun>),
 }
@@ -91,7 +93,7 @@ pub(super) async fn create(
     query: CreateQuery,
     mut body: JobBody,
 ) -> Handled {
-    let key = idempotency_key(&headers, &body.body.bytes, Operation::CreateJob).await?;
+    let key = idempotency_key(&headers, &body.body.bytes, "").await?;
     let accepted = match body.language {
         Language::Json => accept(&api, body.owner(), body.body.bytes.clone()).await?,
         Language::Yaml => accept_yaml(&api, &mut body).await?,
@@ -105,8 +107,20 @@ pub(super) async fn create(
         _ => blocking(move || accepted.admitted(admission)).await?,
     };
     if query.dry_run {
-        return preview(&api, accepted).await;
+        return preview(&api, accepted, None).await;
     }
+    submit(&api, &access, &headers, accepted, key, None).await
+}
+
+/// Stores a job that may be stored.
+pub(super) async fn submit(
+    api: &Arc<Api>,
+    access: &Access,
+    headers: &HeaderMap,
+    accepted: Accepted,
+    key: Option<IdempotencyKey>,
+    rerun: Option<Arc<Rerun>>,
+) -> Handled {
     let Accepted { id, id_given, spec, spec_json, warnings, .. } = accepted;
     // A node may receive the job as soon as it is on disk. An ID chosen by the client may belong to
     // another job, which keeps it, or have belonged to one that was removed.
@@ -116,7 +130,7 @@ pub(super) async fn create(
         api.view.specs().insert(id, FIRST_VERSION, Arc::clone(&spec), spec_json.len());
     }
     let from = clock::now();
-    let submit = Submit { id, spec, spec_json, named: Vec::new() };
+    let submit = Submit { id, spec, spec_json, named: Vec::new(), rerun };
     let submission = Submission { submit, id_given, warnings, key };
     let answer = api.handle.on_behalf(access.audit()).submit(submission).await?;
     lookup::note("job", answer.job_id);
@@ -219,14 +233,14 @@ pub(in crate::http::operations) async fn accept_graph(
 
 /// Callers take turns, whatever they make of their bodies, and of each namespace one at a time is
 /// read.
-async fn turn(api: &Api, owner: &Owner) -> Result<QueuedPermit, Failure> {
+pub(super) async fn turn(api: &Api, owner: &Owner) -> Result<QueuedPermit, Failure> {
     match tokio::time::timeout(TURN_TIMEOUT, api.pools.parsing.take(owner)).await {
         Ok(turn) => turn.map_err(Failure::from),
         Err(_) => Err(CallError::QueueFull.into()),
     }
 }
 
-fn refusal(rejected: Rejected) -> Failure {
+pub(super) fn refusal(rejected: Rejected) -> Failure {
     match rejected {
         Rejected::Malformed(reason) => BadRequest::MalformedBody { reason }.into(),
         Rejected::Invalid(problems) => BadRequest::Job(problems).into(),
@@ -236,24 +250,18 @@ fn refusal(rejected: Rejected) -> Failure {
     }
 }
 
-pub(in crate::http) fn mint_graph() -> GraphId {
+pub(in crate::http::operations) fn mint_graph() -> GraphId {
     #[expect(clippy::disallowed_methods, reason = "graph ids are minted here and nowhere else")]
     let uuid = uuid::Uuid::new_v4();
     GraphId::from_uuid(uuid)
 }
 
-/// What a key belongs to in addition to the body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http::operations) enum Operation {
-    CreateJob,
-    CreateGraph,
-    TriggerSchedule,
-}
-
+/// The key of the request. Its body means another thing to another operation, which is named, except
+/// that a plain creation is as it was before others took keys.
 pub(in crate::http::operations) async fn idempotency_key(
     headers: &HeaderMap,
     body: &Bytes,
-    operation: Operation,
+    operation: &str,
 ) -> Result<Option<IdempotencyKey>, Failure> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -267,14 +275,10 @@ pub(in crate::http::operations) async fn idempotency_key(
     }
     let key = String::from_utf8_lossy(bytes).into_owned();
     let (body, is_large) = (body.clone(), body.len() > READ_ON_THE_SPOT_BYTES);
+    let operation = operation.to_owned();
     let hash = move || {
         let mut context = digest::Context::new(&digest::SHA256);
-        match operation {
-            // As every release has hashed it.
-            Operation::CreateJob => {}
-            Operation::CreateGraph => context.update(b"POST jobs/graph\n"),
-            Operation::TriggerSchedule => context.update(b"POST schedules/trigger\n"),
-        }
+        context.update(operation.as_bytes());
         context.update(&body);
         context.finish()
     };
@@ -284,7 +288,7 @@ pub(in crate::http::operations) async fn idempotency_key(
     Ok(Some(IdempotencyKey { key, body_hash }))
 }
 
-async fn preview(api: &Api, accepted: Accepted) -> Handled {
+pub(super) async fn preview(api: &Api, accepted: Accepted, rerun: Option<Arc<Rerun>>) -> Handled {
     let Accepted { id, id_given, spec, warnings, .. } = accepted;
     if id_given {
         let taken = api.read(move |reads| Ok(reads.job(id)?.is_some())).await?;
@@ -297,7 +301,15 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
     let count = spec.count;
     let (preview, _turn) =
         survey::ask(api, move |scheduler| scheduler.preview(&plan, count)).await?;
-    let Preview { nodes, reasons: Reasons { groups, hopeless } } = preview;
+    let Preview { mut nodes, reasons: Reasons { groups, hopeless } } = preview;
+    let mut indexes = String::new();
+    if let Some(rerun) = rerun {
+        indexes = rerun.slots.shortened(MAX_LIST_BYTES);
+        if spec.job_type == JobType::Ops {
+            let bound: HashSet<_> = rerun.nodes.values().collect();
+            nodes.retain(|node| bound.contains(&node.node_id));
+        }
+    }
     let now = clock::now();
     let state = JobState::new(JobStateType::Pending, "dry run: nothing was stored");
     let spec = Arc::unwrap_or_clone(spec);
@@ -310,5 +322,5 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
         create_time: now,
         modify_time: now,
     };
-    rendered(DryRun { job, nodes, hopeless, groups, warnings }).await
+    rendered(DryRun { job, indexes, nodes, hopeless, groups, warnings }).await
 }

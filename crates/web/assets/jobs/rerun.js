@@ -1,0 +1,81 @@
+// Runs a job that has ended again, after a question that shows which of its indexes would run.
+
+import { change, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
+import { ask } from "../dialog.js";
+import { fill, h } from "../dom.js";
+import { plural } from "../format.js";
+import { rerunArguments } from "../lines.js";
+import { inOneLine } from "../notes.js";
+import { notify } from "../notice.js";
+import { go } from "../router.js";
+import { newKey } from "../submit/draft.js";
+
+/** @import { Job } from "../../types.d.ts" */
+
+/** Characters of a list of indexes: some lines of the narrowest window. */
+const MOST_INDEXES = 200;
+
+/** @type {[string, string][]} */
+const CHOICES = [
+  ["Failed", "Indexes that failed"],
+  ["NotCompleted", "Indexes that failed, were cancelled, or never ran"],
+  ["All", "All indexes"],
+];
+
+/** @param {Job} job */
+export async function rerunJob(job) {
+  const hasFailed = (job.State.FailedCount ?? 0) > 0;
+  const first = hasFailed ? "Failed" : job.State.StateType === "Completed" ? "All" : "NotCompleted";
+  const preview = h("p", { class: "wrap", role: "status" });
+  const choice = h(
+    "select",
+    { name: "only", onchange: () => void show() },
+    CHOICES.map(([value, word]) => h("option", { value, selected: value === first }, word)),
+  );
+  const body = () => ({ Only: choice.value });
+  const show = async () => {
+    const asked = choice.value;
+    fill(preview, "…");
+    let said;
+    try {
+      const dry = await change("POST", path(["jobs", job.ID, "rerun"], { dry_run: true }), { Only: asked });
+      said = sentence(dry);
+    } catch (error) {
+      said = [inOneLine(error)];
+    }
+    if (asked === choice.value) fill(preview, ...said);
+  };
+  void show();
+  const answer = await ask({
+    title: `Run ${job.Name} again?`,
+    body: [
+      h("label", { class: "field" }, h("span", null, "What runs"), choice),
+      preview,
+      h("p", { class: "muted" }, "A new job runs them under the same indexes."),
+    ],
+    confirm: "Run again",
+    copies: {
+      curl: () => curl("POST", path(["jobs", job.ID, "rerun"]), { body: body() }),
+      jobctl: () => jobctl(rerunArguments(job.ID, choice.value)),
+    },
+  });
+  if (!answer) return;
+  try {
+    const made = await change("POST", path(["jobs", job.ID, "rerun"]), body(), {
+      headers: { "Idempotency-Key": newKey() },
+    });
+    go(`/jobs/${made.JobID}`);
+  } catch (error) {
+    notify(`${job.Name} does not run again: ${inOneLine(error)}`, "failed");
+  }
+}
+
+/** @param {{ Indexes: string, Nodes: { Chosen: boolean }[], Job: Job }} dry */
+function sentence({ Indexes: indexes, Nodes: nodes, Job: { Type, Count } }) {
+  const counted = Type === "ops" ? nodes.length : Count ?? 1;
+  const end = indexes.length > MOST_INDEXES ? indexes.lastIndexOf(",", MOST_INDEXES) : indexes.length;
+  const listed = indexes.slice(0, end);
+  const list = listed.length < indexes.length ? `${listed},…` : indexes;
+  return [`${plural(counted, "execution")}: `, h("code", null, list)];
+}
