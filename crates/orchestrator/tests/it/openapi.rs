@@ -28,6 +28,7 @@ const COVERED: &[crate::Coverage] = &[
     crate::events::COVERS,
     crate::executions::COVERS,
     crate::explain::COVERS,
+    crate::groups::COVERS,
     crate::health::COVERS,
     crate::history::COVERS,
     crate::jobs::COVERS,
