@@ -134,14 +134,14 @@ async fn a_job_that_waits_for_a_group_is_explained_and_counted() {
 #[tokio::test]
 async fn an_owner_changes_groups_and_a_viewer_sees_those_of_its_namespace() {
     let guarded = Guarded::start().await;
-    let owner = guarded.token("owner", &["team"]).await;
-    let viewer = guarded.token("viewer", &["team"]).await;
+    let owner = guarded.token("owner", &["home"]).await;
+    let viewer = guarded.token("viewer", &["home"]).await;
     let limit = json!({ "Limit": 1 });
-    let one = path("db", "team");
+    let one = path("web", "home");
     guarded.ask(Method::PUT, &one, &viewer, Some(&limit)).await.refused(403, "Forbidden");
     guarded.ask(Method::PUT, &one, &owner, Some(&limit)).await.ok();
     guarded.ask(Method::GET, &one, &viewer, None).await.ok();
-    let other = path("db", "default");
+    let other = path("db", "away");
     guarded.ask(Method::GET, &other, &viewer, None).await.refused(404, "NamespaceNotFound");
     guarded.ask(Method::DELETE, &one, &viewer, None).await.refused(403, "Forbidden");
     guarded.ask(Method::DELETE, &one, &owner, None).await.ok();

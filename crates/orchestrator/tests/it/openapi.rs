@@ -29,6 +29,7 @@ const COVERED: &[crate::Coverage] = &[
     crate::executions::COVERS,
     crate::explain::COVERS,
     crate::graphs::COVERS,
+    crate::groups::COVERS,
     crate::health::COVERS,
     crate::history::COVERS,
     crate::jobs::COVERS,
