@@ -19,6 +19,12 @@ CREATE TABLE record (
 ) WITHOUT ROWID;
 ";
 
+/// The first format whose records may be schedules.
+pub(super) const WITH_SCHEDULES: u32 = 25;
+
+/// Only the format changes: an older release cannot read a kind of record that it does not know.
+pub(super) const STEP_SCHEDULES: &str = "";
+
 pub(super) fn write(transaction: &Transaction<'_>, rows: &[RecordRow]) -> Result<(), StoreError> {
     for RecordRow { key: RecordKey { kind, key }, version, value } in rows {
         match value {

@@ -35,16 +35,13 @@ pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 pub(super) const FORMAT: u32 = 25;
 
 /// The oldest format whose releases may open what this one writes.
-pub(super) const OLDEST: u32 = WITH_SCHEDULES;
+pub(super) const OLDEST: u32 = records::WITH_SCHEDULES;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
 
 /// The first format that has the outcomes of slots.
 const WITH_OUTCOMES: u32 = 24;
-
-/// The first format whose records may be schedules. An older release reads no unknown kind.
-const WITH_SCHEDULES: u32 = 25;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;
@@ -75,11 +72,8 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     prune::STEP,
     nodes::STEP_IDLE,
     outcomes::STEP,
-    SCHEDULES,
+    records::STEP_SCHEDULES,
 ];
-
-/// Schedules are records: see [`WITH_SCHEDULES`].
-const SCHEDULES: &str = "";
 
 const FORMAT_1: &str = "
 CREATE TABLE progress (
