@@ -117,6 +117,17 @@ fn waits(registry: &mut Registry) -> [Histogram; 3] {
     })
 }
 
+/// Registers the counter of due times, with every outcome.
+fn schedule_runs(registry: &mut Registry) -> Family<Outcome, Counter> {
+    let runs = Family::default();
+    let help = "Due times of schedules, by what became of them";
+    registry.register("schedule_runs", help, runs.clone());
+    for outcome in RunOutcome::ALL {
+        runs.get_or_create_owned(&Outcome::of(*outcome));
+    }
+    runs
+}
+
 // === impl Metrics ===
 
 impl Metrics {
@@ -156,12 +167,7 @@ impl Metrics {
         registry.register("executions", help, executions.clone());
         let help = "Finished executions, by compute state";
         registry.register("execution_ends", help, execution_ends.clone());
-        let schedule_runs = Family::default();
-        let help = "Due times of schedules, by what became of them";
-        registry.register("schedule_runs", help, schedule_runs.clone());
-        for outcome in RunOutcome::ALL {
-            schedule_runs.get_or_create_owned(&Outcome::of(*outcome));
-        }
+        let schedule_runs = schedule_runs(&mut registry);
         let refusals = Refusals::default();
         let help = "Requests refused because a pool, or the caller's share of it, is used up; by \
                     the namespace refused and the one that holds most of the rest";

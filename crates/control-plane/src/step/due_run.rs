@@ -3,7 +3,7 @@
 
 use api_types::Timestamp;
 use api_types::job::CreateJob;
-use api_types::schedule::RunOutcome;
+use api_types::schedule::{Overlap, RunOutcome};
 use scheduler::Scheduler;
 use scheduler::input::Input;
 use scheduler::time::Now;
@@ -13,7 +13,6 @@ use super::event::{NotCreated, Submission};
 use super::schedules::{self, DueTime, Schedules};
 use crate::records::{RecordKind, RecordWrite, Records};
 use crate::schedule::{Position, Run};
-use api_types::schedule::Overlap;
 
 /// A due time with what became of its check as a submission: the job, or why there is none.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl<C> CommitBuilder<C> {
         run: DueRun,
     ) {
         let DueRun { time: DueTime { key, version, due }, checked } = run;
-        schedules.came_back(&key);
+        // A change since then has decided anew what is due.
         let Some(plan) = schedules.plan(&key, version) else { return };
         let mut position = schedules::position(records, &key);
         let waited = position.queued.iter().position(|queued| *queued == due);

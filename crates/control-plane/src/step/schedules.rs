@@ -81,7 +81,7 @@ impl Schedules {
         schedules
     }
 
-    /// The schedule was put, deleted, or decided on.
+    /// The schedule was put, deleted, or decided on; its run on the way, if any, counts no longer.
     pub(super) fn changed(&mut self, key: &str, records: &Records, scheduler: &Scheduler) {
         self.on_their_way.remove(key);
         self.ready.remove(key);
@@ -113,11 +113,6 @@ impl Schedules {
     /// The plan of a definition that is still the one of this version.
     pub(super) fn plan(&self, key: &str, version: u64) -> Option<&Plan> {
         self.entries.get(key).filter(|entry| entry.version == version).map(|entry| &entry.plan)
-    }
-
-    /// A run came back, whatever became of it.
-    pub(super) fn came_back(&mut self, key: &str) {
-        self.on_their_way.remove(key);
     }
 
     /// These jobs changed: runs may have waited for the end of one.

@@ -14,6 +14,7 @@ use crate::groups::{HOME_GROUP, of_groups};
 use crate::node::FakeNode;
 use crate::oidc;
 use crate::roles::OLD_GROUP;
+use crate::schedules;
 use crate::server::{Answer, JOBS, Server, answer, job_with, text};
 
 const TOKENS: &str = "/api/v1/orchestrator/tokens";
@@ -24,9 +25,6 @@ const HOME_SECRET: &str = "/api/v1/orchestrator/secrets/db?namespace=home";
 
 /// Credentials of the namespace `home`.
 const HOME_CREDENTIAL: &str = "/api/v1/orchestrator/credentials/hub?namespace=home";
-
-/// A schedule of the namespace `home`.
-const HOME_SCHEDULE: &str = "/api/v1/orchestrator/schedules/nightly?namespace=home";
 
 /// Method, path and body.
 pub(crate) type Request = (Method, String, Option<Value>);
@@ -58,10 +56,6 @@ pub(crate) fn secret_of(token: &str) -> &str {
 }
 
 // === impl Guarded ===
-
-fn schedule() -> Value {
-    json!({ "Cron": "30 2 1 1 *", "Job": job_with(json!({})) })
-}
 
 fn credential() -> Value {
     let login = json!({ "Username": "u", "Password": "hidden" });
@@ -105,7 +99,8 @@ impl Guarded {
         let body = json!({ "Value": "hidden" });
         guarded.ask(Method::PUT, HOME_SECRET, &guarded.admin, Some(&body)).await.ok();
         guarded.ask(Method::PUT, HOME_CREDENTIAL, &guarded.admin, Some(&credential())).await.ok();
-        guarded.ask(Method::PUT, HOME_SCHEDULE, &guarded.admin, Some(&schedule())).await.ok();
+        let (method, path, body) = schedules::put_request();
+        guarded.ask(method, &path, &guarded.admin, body.as_ref()).await.ok();
         let limit = json!({ "Limit": 1 });
         guarded.ask(Method::PUT, HOME_GROUP, &guarded.admin, Some(&limit)).await.ok();
         guarded
@@ -228,6 +223,7 @@ impl Guarded {
         requests.extend(of_cluster());
         requests.extend(of_namespace());
         requests.extend(of_groups());
+        requests.extend(schedules::requests());
         requests.extend(of_process());
         requests.extend(of_tokens());
         requests
@@ -262,9 +258,8 @@ fn of_tokens() -> [(&'static str, Request); 4] {
 }
 
 /// The requests about records of a namespace.
-fn of_namespace() -> [(&'static str, Request); 14] {
+fn of_namespace() -> [(&'static str, Request); 8] {
     let (get, put, delete) = (Method::GET, Method::PUT, Method::DELETE);
-    let home_schedule = HOME_SCHEDULE.to_owned();
     let cluster = |path: &str| format!("/api/v1/orchestrator/{path}");
     let (home_secret, home_credential) = (HOME_SECRET.to_owned(), HOME_CREDENTIAL.to_owned());
     [
@@ -276,15 +271,6 @@ fn of_namespace() -> [(&'static str, Request); 14] {
         ("putCredential", (put.clone(), home_credential.clone(), Some(credential()))),
         ("describeCredential", (get.clone(), home_credential, None)),
         ("deleteCredential", (delete.clone(), cluster("credentials/none?namespace=home"), None)),
-        ("listSchedules", (get.clone(), cluster("schedules?namespace=home"), None)),
-        ("putSchedule", (put.clone(), home_schedule.clone(), Some(schedule()))),
-        ("describeSchedule", (get.clone(), home_schedule, None)),
-        ("deleteSchedule", (delete.clone(), cluster("schedules/none?namespace=home"), None)),
-        (
-            "triggerSchedule",
-            (Method::POST, cluster("schedules/nightly/trigger?namespace=home"), None),
-        ),
-        ("listScheduleRuns", (get.clone(), cluster("schedules/nightly/runs?namespace=home"), None)),
     ]
 }
 

@@ -6,7 +6,7 @@ use reqwest::Method;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::access::Guarded;
+use crate::access::{Guarded, Request};
 use crate::server::{Answer, JOBS, Server, answer, job_path, job_with, list, plain_job, text};
 
 crate::covers! {
@@ -22,6 +22,24 @@ const SCHEDULES: &str = "/api/v1/orchestrator/schedules";
 
 /// Never due while a test runs.
 const YEARLY: &str = "0 0 1 1 *";
+
+/// Puts one in the namespace `home`.
+pub(crate) fn put_request() -> Request {
+    (Method::PUT, path("nightly?namespace=home"), Some(body(json!({}))))
+}
+
+/// How each operation is asked for there.
+pub(crate) fn requests() -> [(&'static str, Request); 6] {
+    let request = |method: Method, rest: &str| (method, format!("{SCHEDULES}{rest}"), None);
+    [
+        ("listSchedules", request(Method::GET, "?namespace=home")),
+        ("putSchedule", put_request()),
+        ("describeSchedule", request(Method::GET, "/nightly?namespace=home")),
+        ("deleteSchedule", request(Method::DELETE, "/none?namespace=home")),
+        ("triggerSchedule", request(Method::POST, "/nightly/trigger?namespace=home")),
+        ("listScheduleRuns", request(Method::GET, "/nightly/runs?namespace=home")),
+    ]
+}
 
 fn path(rest: &str) -> String {
     format!("{SCHEDULES}/{rest}")

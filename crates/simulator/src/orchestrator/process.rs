@@ -354,8 +354,7 @@ impl Process {
                     continue;
                 }
                 Action::Due(due) => {
-                    let until = around.now + CHECK;
-                    self.due.extend(due.into_iter().map(|time| (until, time)));
+                    self.due.extend(due.into_iter().map(|time| (around.now + CHECK, time)));
                     continue;
                 }
                 Action::Refuse { callers, why: _ } => {

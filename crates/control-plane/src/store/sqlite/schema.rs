@@ -76,7 +76,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     prune::STEP,
     nodes::STEP_IDLE,
     outcomes::STEP,
-    "", // Groups and schedules are records, and plans name groups.
+    records::STEP_GROUPS,
     dependencies::STEP,
     reruns::STEP,
 ];
