@@ -61,9 +61,12 @@ impl Process {
                 Answer::Done
             }
             Reply::Asked(_) => panic!("the simulator never asks"),
+            Reply::GraphCreated(_) => panic!("the simulator submits its jobs one by one"),
             Reply::Answer(answer) => match answer {
                 input::Answer::Submitted { job, .. } => Answer::Submitted { job },
-                input::Answer::Stopped { .. } | input::Answer::Done => Answer::Done,
+                input::Answer::Stopped { .. }
+                | input::Answer::StoppedJobs(_)
+                | input::Answer::Done => Answer::Done,
                 input::Answer::Joined { session, membership, lease } => {
                     Answer::Joined(SessionAnswer::granting(session, lease, membership))
                 }
