@@ -242,10 +242,12 @@ async fn stop(
         return json(&StopGraph { stopped: 0 });
     }
     let reason = format!("with graph '{}'", graph.name);
-    match api.handle.on_behalf(audit).call(Input::StopJobs { jobs, reason }).await? {
-        Answer::StoppedJobs(stopped) => json(&StopGraph { stopped }),
-        other => Err(Failure::Internal { cause: format!("stop was answered by {other:?}") }),
-    }
+    let answer = api.handle.on_behalf(audit).call(Input::StopJobs { jobs, reason }).await?;
+    let Answer::StoppedJobs(stopped) = answer else {
+        let cause = "stopped jobs were answered without their number".to_owned();
+        return Err(Failure::Internal { cause });
+    };
+    json(&StopGraph { stopped })
 }
 
 /// The graph with this ID, if the caller sees its namespace and may do there what the operation does.
