@@ -34,9 +34,7 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
         return Answer::Refused(refusal);
     }
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
-    let max_running = job_plan.max_running;
-    let max_failed = job_plan.max_failed;
-    let told_count = job_plan.told_count;
+    let JobPlan { max_running, max_failed, told_count, .. } = job_plan;
     let (plan, class) = state.enter_queue(job_plan, id, turn.wall, turn.now);
     let row = JobRow {
         id,

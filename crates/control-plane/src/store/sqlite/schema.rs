@@ -37,16 +37,10 @@ pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 pub(super) const FORMAT: u32 = 25;
 
 /// The oldest format whose releases may open what this one writes.
-pub(super) const OLDEST: u32 = WITH_RERUNS;
+pub(super) const OLDEST: u32 = reruns::FORMAT;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
-
-/// The first format that has the outcomes of slots.
-pub(super) const WITH_OUTCOMES: u32 = 24;
-
-/// The first format that has jobs with scattered indexes.
-const WITH_RERUNS: u32 = 25;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;
@@ -385,7 +379,7 @@ pub(super) fn migrate(connection: &mut Connection, format: u32) -> rusqlite::Res
         if step == WITH_PLANS {
             specs::fill_plans(&transaction)?;
         }
-        if step == WITH_OUTCOMES {
+        if step == outcomes::FORMAT {
             outcomes::derive(&transaction)?;
         }
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
