@@ -43,6 +43,7 @@ export interface Job {
   Priority: number;
   Count?: number;
   Labels: Record<string, string>;
+  Meta?: Record<string, string>;
   State: JobState;
   Version: number;
   Revision: number;

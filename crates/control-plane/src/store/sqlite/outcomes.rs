@@ -16,6 +16,9 @@ use super::row::{self, Id, job_state, job_state_code, job_type_code};
 use super::{executions, jobs};
 use crate::store::{StoreError, StoredOutcomes};
 
+/// The first format that has the outcomes of slots.
+pub(super) const FORMAT: u32 = 24;
+
 /// An older release would neither keep the outcomes nor count the failures.
 pub(super) const STEP: &str = "
 CREATE TABLE slot_outcome (

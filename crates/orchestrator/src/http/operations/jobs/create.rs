@@ -16,7 +16,7 @@ use scheduler::change::FIRST_VERSION;
 use scheduler::input::{Refusal, Submit};
 use scheduler::plan::JobPlan;
 use scheduler::rerun::Rerun;
-use scheduler::{Preview, Reasons};
+use scheduler::{Preview, Reasons, Scheduler};
 
 use super::dependencies;
 use crate::driver::CallError;
@@ -299,8 +299,15 @@ pub(super) async fn preview(api: &Api, accepted: Accepted, rerun: Option<Arc<Rer
     let plan = JobPlan::from_spec(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
     let count = spec.count;
-    let (preview, _turn) =
-        survey::ask(api, move |scheduler| scheduler.preview(&plan, count)).await?;
+    let asked = rerun.clone();
+    let question = move |scheduler: &Scheduler| match asked {
+        Some(rerun) => {
+            scheduler.check_rerun(&plan, &rerun).map(|()| scheduler.preview(&plan, count))
+        }
+        None => Ok(scheduler.preview(&plan, count)),
+    };
+    let (preview, _turn) = survey::ask(api, question).await?;
+    let preview = preview.map_err(CallError::Refused)?;
     let Preview { mut nodes, reasons: Reasons { groups, hopeless } } = preview;
     let mut indexes = String::new();
     if let Some(rerun) = rerun {
