@@ -126,7 +126,10 @@ fn nodes_are_known(store: &MemoryStore, job: JobId) -> bool {
     let nodes = store.slot_nodes(job);
     let is_known = |node| store.nodes.get(node).is_some_and(|row| !row.is_forgotten);
     match is_ops {
-        true => nodes.values().all(is_known),
+        true => {
+            let has_node = |index: u32| nodes.get(&index).is_some_and(is_known);
+            store.jobs[&job].slots.iter().all(has_node)
+        }
         false => store.new_jobs[&job].job_type == JobType::Batch,
     }
 }
