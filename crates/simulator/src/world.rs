@@ -31,7 +31,7 @@ use super::inspection::Inspection;
 use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use super::orchestrator::{Orchestrator, Stream};
 use super::summary::{Sabotage, Summary};
-use super::workload::{self, ClientRequest, ExpectedEnd, RequestState};
+use super::workload::{self, Again, ClientRequest, ExpectedEnd, RequestState};
 use crate::random::Random;
 
 /// Duration of faults and new work.
@@ -58,7 +58,7 @@ pub(super) struct World {
     pub(super) requests: Vec<ClientRequest>,
     pub(super) expected_ends: BTreeMap<usize, ExpectedEnd>,
     pub(super) summary: Summary,
-    reruns: Vec<reruns::Again>,
+    reruns: Vec<Again>,
     inspection: Inspection,
     coverage: Coverage,
     faults: Faults,

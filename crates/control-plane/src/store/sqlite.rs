@@ -17,6 +17,7 @@ mod fault;
 mod file;
 mod health;
 mod history;
+mod indexes;
 mod jobs;
 mod keys;
 mod load;

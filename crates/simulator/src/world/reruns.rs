@@ -17,20 +17,10 @@ use scheduler::rerun::{Rerun, select};
 use super::World;
 use crate::network::RequestBody;
 use crate::summary::Sabotage;
-use crate::workload::ExpectedEnd;
+use crate::workload::{Again, ExpectedEnd};
 
 /// Jobs of a run that run again.
 const MOST: usize = 3;
-
-/// What is to run again.
-#[derive(Debug)]
-pub(crate) struct Again {
-    /// `None` if nothing was submitted.
-    request: Option<usize>,
-    of: JobId,
-    /// The slots of which no execution completed before the job ended.
-    expected: BTreeSet<u32>,
-}
 
 impl World {
     /// Runs again what did not complete of the first jobs.
