@@ -37,8 +37,7 @@ use self::arrivals::Arrivals;
 use self::commit_builder::CommitBuilder;
 pub use self::event::{
     Action, Delivery, DueRun, Envelope, Event, Failure, GraphSubmission, IdempotencyKey, Lookups,
-    NotCreated,
-    Origin, Reason, Refused, Reply, Request, Submission, TakeError, TermState, Trigger,
+    NotCreated, Origin, Reason, Refused, Reply, Request, Submission, TakeError, TermState, Trigger,
 };
 use self::gate::Gate;
 pub use self::gate::{Release, Trust};

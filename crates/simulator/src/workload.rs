@@ -1,6 +1,6 @@
 //! The requests of clients: jobs of every type, stops, and actions on nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api_types::JobId;
@@ -74,6 +74,16 @@ const KINDS: [(Kind, &str); 4] = [
     (Kind::Impossible, "impossible"),
     (Kind::Hostile, "hostile"),
 ];
+
+/// What is to run again.
+#[derive(Debug)]
+pub(super) struct Again {
+    /// `None` if nothing was submitted.
+    pub(super) request: Option<usize>,
+    pub(super) of: JobId,
+    /// The slots of which no execution completed before the job ended.
+    pub(super) expected: BTreeSet<u32>,
+}
 
 /// How a job is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
