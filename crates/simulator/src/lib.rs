@@ -35,6 +35,7 @@ mod run;
 mod session;
 mod summary;
 mod trouble;
+mod units;
 mod workload;
 mod world;
 
