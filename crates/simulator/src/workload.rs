@@ -209,7 +209,8 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
     if finite && random.chance(LIMITED) {
         spec.max_running = u32::try_from(random.within(1..4)).expect("small");
     }
-    if finite {
+    // Slots that are declined wait for a thousand seconds, and would do so one after the other.
+    if finite && spec.name != DECLINED {
         groups::join(&mut spec);
     }
     if finite && random.chance(NAMING) {

@@ -28,11 +28,11 @@ use self::epilogue::Epilogue;
 use super::agent::Agent;
 use super::coverage::Coverage;
 use super::faults::{self, Faults, HEALED};
-use super::groups::IdleUnits;
 use super::inspection::Inspection;
 use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use super::orchestrator::{Orchestrator, Stream};
 use super::summary::{Sabotage, Summary};
+use super::units::IdleUnits;
 use super::workload::{self, Again, ClientRequest, ExpectedEnd, RequestState};
 use crate::random::Random;
 

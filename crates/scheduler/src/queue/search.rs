@@ -3,6 +3,7 @@
 use core::ops::Bound;
 
 use crate::queue::Queue;
+use crate::queue::group::{Entry, GroupId};
 use crate::queue::heads::Limits;
 use crate::queue::nodes::NodeBit;
 use crate::rank::{ClassId, PoolId, Rank};
@@ -81,5 +82,42 @@ impl Queue {
     /// The rank by which searches come to the pool.
     pub(crate) fn best_of(&self, id: PoolId) -> Option<Rank> {
         self.first.iter().find(|(_, pool)| *pool == id).map(|(rank, _)| *rank)
+    }
+}
+
+// === impl Queue: classes of groups ===
+
+impl Queue {
+    /// The group, which is full, keeps the class out of the heads of its pool.
+    pub(crate) fn hold(&mut self, id: ClassId, by: GroupId) {
+        let class = self.class_mut(id);
+        let Some(rank) = class.waiting.first().copied() else { return };
+        // Nodes that gain room from now on are not offered to it.
+        class.annotated |= core::mem::take(&mut class.blocked);
+        class.restored = false;
+        self.groups.hold(Entry::Class(id), rank, by);
+        self.head_changed(id);
+    }
+
+    /// No group keeps the class out of the heads of its pool.
+    pub(crate) fn open(&mut self, id: ClassId) {
+        self.groups.open(Entry::Class(id));
+        self.head_changed(id);
+    }
+
+    /// Whether a group that is full keeps the class out of the heads of its pool.
+    pub(crate) fn is_held(&self, id: ClassId) -> bool {
+        self.groups.is_held(Entry::Class(id))
+    }
+
+    /// The group that has no unit for a job of the class.
+    pub(crate) fn lacking(&self, id: ClassId) -> Option<GroupId> {
+        self.groups.lacking(&self.class(id).groups)
+    }
+
+    /// The first job of the class that waits for room, not for a group.
+    pub(crate) fn first_of(&self, id: ClassId) -> Option<Rank> {
+        let class = self.classes.get(&id)?;
+        class.waiting.first().copied().filter(|_| !self.is_held(id))
     }
 }
