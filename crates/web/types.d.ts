@@ -50,7 +50,6 @@ export interface Job {
   CreateTime: number;
   ModifyTime: number;
   Constraints?: Json[];
-  Meta?: Record<string, string>;
   DependsOn?: { JobID: string; Job?: string; Condition: string }[];
   Tasks?: Json[];
   Executions?: Counts;
