@@ -5,7 +5,7 @@
 mod arguments;
 mod dependencies;
 mod findings;
-mod graph;
+pub(crate) mod graph;
 mod job;
 mod params;
 mod paths;
@@ -26,7 +26,6 @@ use api_types::job::JobSpec;
 use api_types::submission::CreateJobRequest;
 
 use self::findings::Findings;
-pub(crate) use self::graph::{AcceptedGraph, accept_graph};
 pub(crate) use self::regexes::Regexes;
 use crate::admission::Admission;
 use crate::json::{self, Author, MAX_PROBLEMS, Texts, Unreadable};
