@@ -30,7 +30,8 @@ use crate::http::openapi::{BODY, CALL, PAGE, QUERY, READ, examples, params, refu
 use crate::http::paging::{List, Listing};
 use crate::http::query::{Namespace, Query, TenAPage, Text, query};
 use crate::http::respond::{blocking, json};
-use crate::submission::{Accepted, AcceptedGraph};
+use crate::submission::Accepted;
+use crate::submission::graph::AcceptedGraph;
 
 /// The most graphs of a page: the jobs of each are counted.
 const MOST: u32 = 100;

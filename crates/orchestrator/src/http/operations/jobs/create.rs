@@ -33,7 +33,8 @@ use crate::json::yaml;
 use crate::shares::Owner;
 use crate::shares::permit_queue::QueuedPermit;
 use crate::spans::{self, Submitted};
-use crate::submission::{self, Accepted, AcceptedGraph, Regexes, Rejected, mint};
+use crate::submission::graph::{AcceptedGraph, accept_graph as accept_jobs};
+use crate::submission::{self, Accepted, Regexes, Rejected, mint};
 use crate::{admission, clock};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -220,7 +221,7 @@ pub(in crate::http::operations) async fn accept_graph(
                 yaml::to_json(&bytes).map_err(|reason| BadRequest::MalformedBody { reason })?.into()
             }
         };
-        let read = submission::accept_graph(&json, mint_graph(), mint, &with.own.requester);
+        let read = accept_jobs(&json, mint_graph(), mint, &with.own.requester);
         Ok::<_, Failure>((read.map_err(refusal)?, json.len(), turn))
     };
     let (accepted, bytes, turn) = blocking(read).await??;
