@@ -73,6 +73,8 @@ impl World {
         let mut spec: JobSpec = serde_json::from_str(&store.new_jobs[&of].spec_json)
             .map_err(|error| format!("the specification of job {of}: {error}"))?;
         spec.meta.insert(EXECUTION_COUNT.to_owned(), row.slots.len().to_string());
+        // As the service does: what the first job waited for is decided.
+        spec.depends_on.clear();
         let request = (!slots.is_empty()).then_some(self.requests.len());
         self.reruns.push(Again { request, of, expected });
         if let Some(request) = request {
