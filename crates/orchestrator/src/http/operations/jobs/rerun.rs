@@ -158,7 +158,7 @@ fn prepare(
     }
     let accepted = submission::accept(&json, id, &api.own.requester, Regexes::Compile)
         .map_err(create::refusal)?;
-    let accepted = accepted.as_rerun(job.id, told_count, priority_given);
+    let accepted = accepted.into_rerun(job.id, told_count, priority_given);
     Ok((accepted, Rerun::new(slots, nodes)))
 }
 
