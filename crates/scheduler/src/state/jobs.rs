@@ -172,9 +172,7 @@ impl State {
     /// Units of the groups of the job were taken or returned, or more wait for one.
     pub(crate) fn follow_groups(&mut self, id: JobId) {
         let groups = self.jobs.get(&id).map_or(&[][..], |job| job.extras.groups());
-        for group in groups {
-            self.marks.groups.push(*group);
-        }
+        groups.iter().for_each(|group| self.marks.groups.push(*group));
     }
 
     pub(crate) fn cover_node(&mut self, turn: &mut Turn<'_>, id: JobId, node_id: NodeId) {
@@ -198,15 +196,10 @@ impl State {
         job.row.fresh = job.row.slots.end();
         job.extras.to_mut().covered.insert(node_id, index);
         turn.out.changes.jobs.insert(id, job.row.clone());
-        let slot = PendingSlotRow {
-            job: id,
-            index,
-            evaluation: job.row.evaluation,
-            pinned: Some(node_id),
-            tries: Tries { attempt: 1, ..Default::default() },
-            due: None,
-            previous: None,
-        };
+        let (evaluation, pinned) = (job.row.evaluation, Some(node_id));
+        let tries = Tries { attempt: 1, ..Default::default() };
+        let slot =
+            PendingSlotRow { job: id, index, evaluation, pinned, tries, due: None, previous: None };
         self.add_pending(turn, slot);
     }
 
