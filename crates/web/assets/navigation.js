@@ -13,11 +13,10 @@ import { session } from "./session.js";
 /** @type {[string | (() => string), string, string, string][]} path, or "" if the role has none; word, icon, keys of its routes */
 const PAGES = [
   ["/", "Overview", "overview", "overview"],
-  ["/jobs", "Jobs", "jobs", "jobs job execution graphs graph"],
+  ["/jobs", "Jobs", "jobs", "jobs job execution graphs graph schedules"],
   [() => session.may("submit") ? "/submit" : "", "Submit", "submit", "submit"],
   ["/nodes", "Nodes", "nodes", "nodes node"],
   ["/events", "Events", "events", "events"],
-  ["/schedules", "Schedules", "schedules", "schedules"],
   [() => session.access, "Access", "access", "access secrets groups join-tokens audit"],
 ];
 

@@ -28,7 +28,11 @@ export function drawing(graph) {
     ...lines.map(line),
     ...places.map(box),
   );
-  return h("div", { class: "graph" }, picture);
+  return h(
+    "div",
+    { class: "graph", tabindex: "0", role: "group", "aria-label": "The graph, which scrolls" },
+    picture,
+  );
 }
 
 /** @param {Place} place */

@@ -106,7 +106,7 @@ function table({ Jobs, Edges }) {
             null,
             h("td", { class: "wrap" }, h("a", { href: `/jobs/${JobID}` }, Name)),
             h("td", null, badge(jobLook(State))),
-            h("td", { class: "wrap" }, after.get(JobID) ?? []),
+            h("td", { class: "wrap listed" }, after.get(JobID) ?? []),
             h("td", { class: "wrap" }, Message),
           )
         ),

@@ -80,6 +80,7 @@ class JobList {
           "div",
           { class: "actions" },
           h("a", { class: "button quiet", href: "/graphs" }, "Graphs"),
+          h("a", { class: "button quiet", href: "/schedules" }, "Schedules"),
           this.#copies(),
           viewsButton(() => toQuery(this.filters)),
           submitButton(),

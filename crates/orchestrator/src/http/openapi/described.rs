@@ -21,6 +21,7 @@ const INFO: ApiInfo = ApiInfo {
         people.",
     tags: &[
         ("Jobs", "Submit, watch, read and stop jobs."),
+        ("Graphs", "Jobs that are submitted together and depend on each other."),
         ("Executions", "Executions of any job."),
         ("Events", "All events, as they happen."),
         ("Cluster", "All nodes and jobs together."),
