@@ -66,7 +66,14 @@ export default function executions({ job, signal, query }) {
     if (!rows.length && !isNarrowed) {
       return fill(
         box,
-        empty("No execution yet", h("p", null, "An execution is created as soon as a node has room for it.")),
+        empty(
+          "No execution yet",
+          h(
+            "p",
+            null,
+            "An execution is created as soon as nothing holds it back and a node has room for it.",
+          ),
+        ),
       );
     }
     if (!table.isConnected) fill(box, toolbar, picture, usage, table, note, more);

@@ -137,25 +137,20 @@ function one({ signal }, namespace, name) {
 /** @param {Schedule} schedule */
 function facts(schedule) {
   const { Namespace, Cron, TimeZone, Overlap, CatchUp, NextTimes, Queued } = schedule;
-  /** @type {[string, string | HTMLElement][]} */
-  const rows = [
-    ["Namespace", Namespace],
-    ["Due", h("span", null, h("code", null, Cron), ` in ${TimeZone}`)],
-    ["If an earlier job is not over", Overlap],
-    ["After an absence", CatchUp],
+  const said = [
+    h("span", null, "namespace ", h("strong", null, Namespace)),
+    h("span", null, "due ", h("code", null, Cron), ` in ${TimeZone}`),
+    h("span", null, "if an earlier job is not over: ", h("strong", null, Overlap)),
+    h("span", null, "after an absence: ", h("strong", null, CatchUp)),
+    Queued ? h("span", null, "waiting runs: ", h("strong", null, String(Queued))) : null,
   ];
-  if (Queued) rows.push(["Waiting runs", String(Queued)]);
   const times = NextTimes.map((time) => h("li", null, absolute(millis(time))));
   return h(
     "section",
     { class: "section" },
+    h("p", { class: "facts" }, said),
     h("header", null, h("h2", null, "Next times")),
-    NextTimes.length ? h("ol", null, times) : h("p", null, nextOf(schedule)),
-    h(
-      "dl",
-      { class: "facts" },
-      rows.map(([word, value]) => h("div", null, h("dt", null, word), h("dd", null, value))),
-    ),
+    NextTimes.length ? h("ul", { class: "plain-list" }, times) : h("p", null, nextOf(schedule)),
   );
 }
 
