@@ -11,6 +11,8 @@ words! {
         MaxRunning = "MaxRunning",
         /// A group of the job has as many live executions as its limit allows.
         ConcurrencyGroup = "ConcurrencyGroup",
+        /// Too little of the quota of the namespace is left for another execution.
+        Quota = "Quota",
     }
 }
 
@@ -19,7 +21,7 @@ words! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ClosedGate {
-    /// `MaxRunning` or `ConcurrencyGroup`; later releases may add more.
+    /// `MaxRunning`, `ConcurrencyGroup` or `Quota`; later releases may add more.
     #[serde(rename = "Type")]
     pub gate_type: String,
     /// Executions that it holds back.

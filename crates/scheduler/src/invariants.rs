@@ -4,6 +4,7 @@
 //! never the effect of bad input.
 
 mod groups;
+mod quotas;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -32,6 +33,7 @@ pub fn check(scheduler: &Scheduler) {
     check_jobs(scheduler);
     check_gates(scheduler);
     groups::check(scheduler);
+    quotas::check(scheduler);
     check_classes(scheduler);
     check_queue(scheduler);
     check_reservations(&scheduler.state, &scheduler.settle.starving);

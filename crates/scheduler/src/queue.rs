@@ -18,8 +18,10 @@
 pub(crate) mod class;
 pub(crate) mod group;
 pub(crate) mod heads;
+pub(crate) mod holding;
 pub(crate) mod matching;
 pub(crate) mod nodes;
+pub(crate) mod quota;
 pub(crate) mod search;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,7 +38,9 @@ use crate::marks::Marked;
 use crate::queue::class::{Class, ClassKey};
 use crate::queue::group::{Entry, GroupId, Groups};
 use crate::queue::heads::Heads;
+pub(crate) use crate::queue::holding::Holder;
 use crate::queue::nodes::{Members, NodeBit, Nodes, suits};
+use crate::queue::quota::Quotas;
 use crate::rank::{ClassId, PoolId, Rank};
 
 /// Unused pools to keep: building a new one scans every node.
@@ -65,6 +69,7 @@ pub(crate) struct Queue {
     /// In order, because a hash of so much would be taken anew whenever a table grows.
     class_of: BTreeMap<ClassKey, ClassId>,
     pub(crate) groups: Groups,
+    pub(crate) quotas: Quotas,
     last_id: u32,
     /// Classes in which a job waits.
     waiting: BTreeSet<ClassId>,
@@ -90,6 +95,7 @@ impl Queue {
             classes: HashMap::with_hasher(key),
             class_of: BTreeMap::new(),
             groups: Groups::default(),
+            quotas: Quotas::default(),
             last_id: 0,
             waiting: BTreeSet::new(),
             last_explained: ClassId::default(),
@@ -239,11 +245,15 @@ impl Queue {
             self.classes.get(&id).expect("a class lives as long as a job is counted into it");
         let (entry, first) = (Entry::Class(id), class.waiting.first().copied());
         match first {
+            Some(rank) => self.quotas.follow(entry, rank, &class.namespace, &class.demand.need),
+            None => self.quotas.leave(entry),
+        }
+        match first {
             _ if class.groups.is_empty() => {}
             Some(rank) => self.groups.follow(entry, rank, &class.groups),
             None => self.groups.leave(entry),
         }
-        let is_open = class.groups.is_empty() || !self.groups.is_held(entry);
+        let is_open = !self.is_held(id);
         let head = first.filter(|_| is_open).map(|rank| (rank, class.demand.need));
         let pool_id = class.pool;
         let pool = self.pool_mut(pool_id);
@@ -256,39 +266,6 @@ impl Queue {
             }
             self.first.extend(best.map(|best| (best, pool_id)));
         }
-    }
-
-    /// The group, which is full, keeps the class out of the heads of its pool.
-    pub(crate) fn hold(&mut self, id: ClassId, by: GroupId) {
-        let class = self.class_mut(id);
-        let Some(rank) = class.waiting.first().copied() else { return };
-        // Nodes that gain room from now on are not offered to it.
-        class.annotated = core::mem::take(&mut class.blocked) || class.annotated;
-        class.restored = false;
-        self.groups.hold(Entry::Class(id), rank, by);
-        self.head_changed(id);
-    }
-
-    /// No group keeps the class out of the heads of its pool.
-    pub(crate) fn open(&mut self, id: ClassId) {
-        self.groups.open(Entry::Class(id));
-        self.head_changed(id);
-    }
-
-    /// Whether a group that is full keeps the class out of the heads of its pool.
-    pub(crate) fn is_held(&self, id: ClassId) -> bool {
-        self.groups.is_held(Entry::Class(id))
-    }
-
-    /// The group that has no unit for a job of the class.
-    pub(crate) fn lacking(&self, id: ClassId) -> Option<GroupId> {
-        self.groups.lacking(&self.class(id).groups)
-    }
-
-    /// The first job of the class that waits for room, not for a group.
-    pub(crate) fn first_of(&self, id: ClassId) -> Option<Rank> {
-        let class = self.classes.get(&id)?;
-        class.waiting.first().copied().filter(|_| !self.is_held(id))
     }
 
     /// Stores why the jobs of the class wait, until the next explanation or until no job waits.

@@ -11,6 +11,7 @@ use super::event::{Delivery, Envelope, NotCreated, Reply, Request, Submission};
 use crate::audit::{Chains, Entries};
 use crate::batch::Batch;
 use crate::groups::{self, Change};
+use crate::quotas;
 use crate::records::{RecordKind, RecordWrite, Records};
 use crate::store::{IdempotencyRow, LookupResults};
 
@@ -87,6 +88,9 @@ impl<C> CommitBuilder<C> {
         }
         for Change { namespace, name, limit } in groups::changes(writes) {
             self.handle(scheduler, arrived, Input::Group { namespace, name, limit });
+        }
+        for (namespace, quota) in quotas::changes(writes) {
+            self.handle(scheduler, arrived, Input::Quota { namespace, quota });
         }
     }
 

@@ -10,7 +10,7 @@ use api_types::job::{JobStateType, JobType};
 use crate::change::{FIRST_VERSION, JobRow, NewJobRow};
 use crate::input::{Answer, Refusal, Submit};
 use crate::plan::JobPlan;
-use crate::rules::{covers, group, health, job_end};
+use crate::rules::{covers, group, health, job_end, quota};
 use crate::slots::Slots;
 use crate::state::State;
 use crate::state::job::LiveJob;
@@ -28,7 +28,8 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     }
     let job_plan =
         JobPlan::from_spec(&spec).expect("validation lets only readable demands through");
-    if let Some(refusal) = group::refuses(state, &job_plan) {
+    let refusal = group::refuses(state, &job_plan);
+    if let Some(refusal) = refusal.or_else(|| quota::refuses(state, &job_plan, spec.count)) {
         return Answer::Refused(refusal);
     }
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
@@ -77,6 +78,7 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     let mut job = LiveJob::new(row, plan, Some(class));
     job.limit_to(max_running, max_failed);
     job.name_groups(Arc::clone(&groups), number);
+    state.queue.quotas.queued(&job.plan.namespace, job.queued_slots());
     state.jobs.put(Box::new(job));
     if let Some(group) = groups.first().filter(|_| replaces) {
         group::replace(state, *group);

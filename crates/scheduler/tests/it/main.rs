@@ -23,6 +23,7 @@ mod nodes;
 mod outcomes;
 mod phases;
 mod placement;
+mod quotas;
 mod probes;
 mod publishing;
 mod reasons;
