@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::MAX_PRIORITY;
+use crate::quota::{NamespaceUsage, Quota};
 use crate::word::words;
 
 /// The kind of the tokens of the role `monitor`: `jm1_<id>_<secret>`. Agents refuse every other token
@@ -190,6 +191,11 @@ pub struct Namespace {
     /// The highest `Priority` of its jobs.
     #[serde(default = "highest_priority")]
     pub max_priority: u32,
+    #[serde(default, skip_serializing_if = "Quota::is_unbounded")]
+    pub quota: Quota,
+    /// What its live jobs hold.
+    #[serde(default)]
+    pub usage: NamespaceUsage,
     /// RFC 3339, UTC; empty for `default`, which always exists, until it is changed.
     pub create_time: String,
     pub modify_time: String,
@@ -231,6 +237,9 @@ pub struct PutNamespace {
     /// and 100 elsewhere, for `default`, and for namespaces that were created without a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_priority: Option<u32>,
+    /// What its live jobs may hold together. A lower quota stops nothing.
+    #[serde(skip_serializing_if = "Quota::is_unbounded")]
+    pub quota: Quota,
 }
 
 /// Where a namespace sets no bound, as older releases do.

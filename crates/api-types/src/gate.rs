@@ -13,6 +13,8 @@ words! {
         ConcurrencyGroup = "ConcurrencyGroup",
         /// A job that it depends on has not ended as its condition says.
         DependsOn = "DependsOn",
+        /// Too little of the quota of the namespace is left for another execution.
+        Quota = "Quota",
     }
 }
 
@@ -21,7 +23,7 @@ words! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ClosedGate {
-    /// `MaxRunning`, `ConcurrencyGroup` or `DependsOn`; later releases may add more.
+    /// `MaxRunning`, `ConcurrencyGroup`, `Quota` or `DependsOn`; later releases may add more.
     #[serde(rename = "Type")]
     pub gate_type: String,
     /// Executions that it holds back.

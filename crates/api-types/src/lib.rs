@@ -30,6 +30,7 @@ pub mod node;
 pub mod openapi;
 pub mod protocol;
 pub mod quantity;
+pub mod quota;
 pub mod reason;
 pub mod requester;
 pub mod rerun;

@@ -9,6 +9,7 @@ pub mod batch;
 pub mod clock;
 pub mod groups;
 pub mod pruning;
+pub mod quotas;
 pub mod records;
 pub mod schedule;
 pub mod step;

@@ -368,6 +368,7 @@ fn origin_of(input: &Input) -> Origin {
         | Input::LabelNode { .. }
         | Input::Provided { .. }
         | Input::Group { .. }
+        | Input::Quota { .. }
         | Input::ForgetNode { .. }
         | Input::Heard(_)
         | Input::MissedHeartbeats(_)

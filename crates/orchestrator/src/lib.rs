@@ -24,6 +24,7 @@ mod names;
 mod namespaces;
 pub mod observer;
 mod protection;
+mod quotas;
 mod reads;
 mod records;
 mod repeats;

@@ -5,6 +5,7 @@
 
 mod conditions;
 mod groups;
+mod quotas;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -34,6 +35,7 @@ pub fn check(scheduler: &Scheduler) {
     check_gates(scheduler);
     groups::check(scheduler);
     conditions::check(scheduler);
+    quotas::check(scheduler);
     check_classes(scheduler);
     check_queue(scheduler);
     check_reservations(&scheduler.state, &scheduler.settle.starving);

@@ -59,6 +59,7 @@ mod tries;
 mod turn;
 mod views;
 
+pub use queue::quota::{Quota, QuotaUse};
 pub use restore::{Restore, RestoreError};
 pub use scheduler::{LONGEST_SLEEP, Scheduler};
 pub use settings::Settings;

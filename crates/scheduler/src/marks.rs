@@ -8,6 +8,7 @@
 //! `restore` derives from what is stored; everything else is settled before the turn ends.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 
 use api_types::{JobId, NodeId};
 
@@ -31,12 +32,14 @@ pub(crate) struct Marks {
     pub(crate) reservations: Marked<NodeId>,
     /// Groups whose units were taken or returned, or whose limit changed.
     pub(crate) groups: Marked<GroupId>,
+    /// Namespaces of whose quota something was taken or given back, or whose quota changed.
+    pub(crate) quotas: Marked<Arc<str>>,
     /// Nodes that may have room for more; the search for work begins anew.
     pub(crate) nodes: Marked<NodeId>,
     /// Jobs with slots that may be placed, and their class. They look for room by themselves, after
     /// the nodes have taken what comes first.
     pub(crate) ready: Marked<(JobId, ClassId)>,
-    /// Classes that no group holds any more. They look for room like jobs that are ready.
+    /// Classes that a group or quota does not hold any more. They look for room like jobs that are ready.
     pub(crate) opened: Marked<ClassId>,
     /// Jobs with a slot on each node that may run one more execution now.
     pub(crate) offers: Marked<JobId>,
@@ -62,7 +65,7 @@ impl Marks {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { stops, drains, comparisons, covers, reservations, .. } = self;
         let Self { nodes, ready, offers, jobs, pinned, ended, named, begins, .. } = self;
-        let Self { replacements, groups, opened, .. } = self;
+        let Self { replacements, groups, quotas, opened, .. } = self;
         stops.is_empty()
             && drains.is_empty()
             && comparisons.is_empty()
@@ -79,6 +82,7 @@ impl Marks {
             && opened.is_empty()
             && named.is_empty()
             && begins.is_empty()
+            && quotas.is_empty()
     }
 }
 

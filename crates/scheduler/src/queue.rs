@@ -18,8 +18,10 @@
 pub(crate) mod class;
 pub(crate) mod group;
 pub(crate) mod heads;
+pub(crate) mod holding;
 pub(crate) mod matching;
 pub(crate) mod nodes;
+pub(crate) mod quota;
 pub(crate) mod search;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,7 +38,9 @@ use crate::marks::Marked;
 use crate::queue::class::{Class, ClassKey};
 use crate::queue::group::{Entry, GroupId, Groups};
 use crate::queue::heads::Heads;
+pub(crate) use crate::queue::holding::Holder;
 use crate::queue::nodes::{Members, NodeBit, Nodes, suits};
+use crate::queue::quota::Quotas;
 use crate::rank::{ClassId, PoolId, Rank};
 
 /// Unused pools to keep: building a new one scans every node.
@@ -74,6 +78,7 @@ pub(crate) struct Queue {
     /// In order, because a hash of so much would be taken anew whenever a table grows.
     class_of: BTreeMap<ClassKey, ClassId>,
     pub(crate) groups: Groups,
+    pub(crate) quotas: Quotas,
     last_id: u32,
     /// Classes in which a job waits.
     waiting: BTreeSet<ClassId>,
@@ -99,6 +104,7 @@ impl Queue {
             classes: HashMap::with_hasher(key),
             class_of: BTreeMap::new(),
             groups: Groups::default(),
+            quotas: Quotas::default(),
             last_id: 0,
             waiting: BTreeSet::new(),
             last_explained: ClassId::default(),
@@ -248,11 +254,15 @@ impl Queue {
             self.classes.get(&id).expect("a class lives as long as a job is counted into it");
         let (entry, first) = (Entry::Class(id), class.waiting.first().copied());
         match first {
+            Some(rank) => self.quotas.follow(entry, rank, &class.namespace, &class.demand.need),
+            None => self.quotas.leave(entry),
+        }
+        match first {
             _ if class.groups.is_empty() => {}
             Some(rank) => self.groups.follow(entry, rank, &class.groups),
             None => self.groups.leave(entry),
         }
-        let is_open = class.groups.is_empty() || !self.groups.is_held(entry);
+        let is_open = !self.is_held(id);
         let head = first.filter(|_| is_open).map(|rank| (rank, class.demand.need));
         let pool_id = class.pool;
         let pool = self.pool_mut(pool_id);

@@ -9,6 +9,7 @@ use api_types::{JobId, NodeId, Timestamp};
 
 use crate::demand::Want;
 use crate::plan::JobPlan;
+use crate::queue::quota::{Quota, QuotaUse};
 use crate::rules::{lease, offer};
 use crate::scheduler::Scheduler;
 use crate::settle::notice;
@@ -88,6 +89,18 @@ impl Scheduler {
     /// `None` where the scheduler knows no such group.
     pub fn group(&self, namespace: &str, name: &str, most: usize) -> Option<GroupUse> {
         group::group(&self.state, namespace, name, most)
+    }
+
+    /// What the live work of a namespace holds of its quota.
+    pub fn quota_use(&self, namespace: &str) -> QuotaUse {
+        self.state.queue.quotas.used(namespace)
+    }
+
+    /// The quotas and their use, of the first namespaces in order of their names that have one.
+    pub fn quotas(&self, most: usize) -> Vec<(Arc<str>, Quota, QuotaUse)> {
+        let quotas = &self.state.queue.quotas;
+        let first = quotas.limited().iter().take(most);
+        first.map(|it| (Arc::clone(it), quotas.quota(it), quotas.used(it))).collect()
     }
 
     /// What waits for room, class by class, in the namespaces that the caller sees; at most this many

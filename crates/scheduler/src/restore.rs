@@ -18,6 +18,7 @@ use crate::health::{Health, PROBE_TIMEOUT};
 use crate::mint::Mint;
 use crate::plan::{JobPlan, Plan};
 use crate::queue::Said;
+use crate::queue::quota::Quota;
 use crate::rules::operators::{FORGOTTEN, REJECTED};
 use crate::rules::{fetch, health, lease, node_name};
 use crate::scheduler::Scheduler;
@@ -55,6 +56,11 @@ impl Restore {
     /// Adds a concurrency group of a namespace.
     pub fn group(&mut self, namespace: &str, name: &str, limit: u32) {
         self.scheduler.state.queue.groups.set_limit(namespace, name, Some(limit));
+    }
+
+    /// Sets the quota of a namespace.
+    pub fn quota(&mut self, namespace: &str, quota: Quota) {
+        self.scheduler.state.queue.quotas.set_quota(namespace, quota);
     }
 
     /// Adds a job, after all that were submitted before it. One whose plan and specification are both damaged fails with the first tick.
@@ -227,6 +233,7 @@ fn restore_order(state: &mut State, now: Moment) {
         set_job_timers(state, id);
         fetch::restore_fetch(state, id);
         let job = &state.jobs[&id];
+        state.queue.quotas.queued(&job.plan.namespace, job.queued_slots());
         let rank = job.plan.rank;
         let waiting = job.extras.pending().iter().filter(|slot| slot.due.is_none());
         let waiting: Vec<_> =
@@ -236,7 +243,7 @@ fn restore_order(state: &mut State, now: Moment) {
         }
         gate::restore(state, id);
         if state.jobs[&id].extras.pending().has_pinned() {
-            state.enter_groups(id);
+            state.enter_holders(id);
         }
         let Some(job) = state.jobs.get_mut(&id) else { continue };
         if job.is_retrying() || !job.extras.unproven.is_empty() {

@@ -21,6 +21,7 @@ pub(crate) mod offer;
 pub(crate) mod operators;
 pub(crate) mod outcome;
 pub(crate) mod patience;
+pub(crate) mod quota;
 pub(crate) mod refusal;
 pub(crate) mod removal;
 pub(crate) mod rerun;

@@ -8,6 +8,7 @@ pub(crate) mod group;
 pub(crate) mod leftover;
 pub(crate) mod notice;
 pub(crate) mod placement;
+pub(crate) mod quota;
 pub(crate) mod reservation;
 
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
@@ -47,6 +48,8 @@ pub(crate) fn pass(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) 
             reservation::review_reservation(state, turn, node);
         } else if let Some(id) = state.marks.groups.pop() {
             group::follow(settle, state, turn, id);
+        } else if let Some(namespace) = state.marks.quotas.pop() {
+            quota::follow(settle, state, turn, &namespace);
         } else if let Some(node) = state.marks.nodes.pop() {
             state.queue_ready_jobs();
             placement::fill_node(settle, state, turn, node);

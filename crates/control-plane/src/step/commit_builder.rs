@@ -18,6 +18,7 @@ use super::schedules::Schedules;
 use crate::audit::{Chains, Entries};
 use crate::batch::Batch;
 use crate::groups::{self, Change};
+use crate::quotas;
 use crate::records::{RecordKind, RecordWrite, Records};
 use crate::store::{IdempotencyRow, LookupResults, RequestKey};
 
@@ -124,6 +125,9 @@ impl<C> CommitBuilder<C> {
         }
         for Change { namespace, name, limit } in groups::changes(writes) {
             self.handle(scheduler, arrived, Input::Group { namespace, name, limit });
+        }
+        for (namespace, quota) in quotas::changes(writes) {
+            self.handle(scheduler, arrived, Input::Quota { namespace, quota });
         }
     }
 

@@ -20,6 +20,7 @@ use crate::audit::{AuditEntry, Chains};
 use crate::batch::NumberedCommit;
 use crate::groups;
 use crate::pruning::oldest_key;
+use crate::quotas;
 use crate::records::{RecordKey, RecordRefusal, RecordWrite, Records};
 use crate::store::{
     CommitId, LoadRow, LookupResults, Outcome, Progress, RequestKey, Store, StoreError,
@@ -303,6 +304,7 @@ impl TermState {
         let mut restore = Restore::new(settings, mint);
         let records = Records::new(store.records()?);
         groups::restore(&mut restore, &records);
+        quotas::restore(&mut restore, &records);
         let live = store.load(&mut |job| restore.job(job))?;
         let scheduler = Box::new(restore.finish(live, now())?);
         let audit = store.audit_chains()?;

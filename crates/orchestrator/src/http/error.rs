@@ -117,7 +117,9 @@ fn treatment(code: Code) -> (Level, Option<u64>) {
         | Code::Gone
         | Code::BodyTooLarge
         | Code::UnsupportedMediaType
-        | Code::MisdirectedRequest => (Level::DEBUG, None),
+        | Code::MisdirectedRequest
+        // Retrying in some seconds would not help: executions have to be placed first.
+        | Code::QuotaExceeded => (Level::DEBUG, None),
     }
 }
 

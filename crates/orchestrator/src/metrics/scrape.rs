@@ -10,7 +10,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
-use scheduler::Waiting;
+use scheduler::{Quota, QuotaUse, Waiting};
 use telemetry::metrics::{Exposition, Registry, cores, elapsed, number, quantity, sample};
 
 use super::{DAEMON, Metrics};
@@ -18,6 +18,8 @@ use super::{DAEMON, Metrics};
 /// All that was read; what was not available in time is missing from the response.
 pub(crate) struct Scrape {
     pub(crate) waiting: Option<Waiting>,
+    /// Of the first [`MOST_QUOTAS`] namespaces that have a quota.
+    pub(crate) quotas: Vec<(Arc<str>, Quota, QuotaUse)>,
     pub(crate) is_mass_silence: Option<bool>,
     pub(crate) nodes: Vec<Arc<Node>>,
     pub(crate) store: Option<StoreSize>,
@@ -49,6 +51,15 @@ struct OfGate {
     gate: &'static str,
 }
 
+/// Namespaces whose quota is exposed, so that users cannot add series without bound.
+pub(crate) const MOST_QUOTAS: usize = 100;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfQuota {
+    namespace: String,
+    resource: &'static str,
+}
+
 /// The pools whose permits are open requests.
 const OPEN_REQUESTS: [&str; 3] = ["waiting_read", "event_stream", "log_reader"];
 
@@ -67,6 +78,7 @@ impl Metrics {
     ) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix(DAEMON);
         scrape.queue(&mut registry);
+        scrape.quotas(&mut registry);
         scrape.fleet(&mut registry);
         scrape.files(&mut registry);
         scrape.open(&mut registry);
@@ -96,6 +108,30 @@ impl Scrape {
         let help = "Time since the submission of the oldest waiting job, 0 without one";
         let wait = waiting.longest().map_or(0.0, elapsed);
         quantity(registry, "queue_oldest_wait", help, Unit::Seconds, wait);
+    }
+
+    fn quotas(&self, registry: &mut Registry) {
+        type Amounts = Family<OfQuota, Gauge<f64, std::sync::atomic::AtomicU64>>;
+        let [allowed, used] = [(); 2].map(|()| Amounts::default());
+        for (namespace, quota, QuotaUse { held, executions, queued }) in &self.quotas {
+            let resources = [
+                ("cpu", quota.cpu_millis.map(cores), cores(held.cpu_millis)),
+                ("memory", quota.memory_bytes.map(sample), sample(held.memory_bytes)),
+                ("gpu", quota.gpus.map(sample), sample(held.gpus)),
+                ("executions", quota.executions.map(sample), sample(*executions)),
+                ("queued_executions", quota.queued.map(sample), sample(*queued)),
+            ];
+            for (resource, most, amount) in resources {
+                let Some(most) = most else { continue };
+                let of = OfQuota { namespace: namespace.to_string(), resource };
+                allowed.get_or_create(&of).set(most);
+                used.get_or_create(&of).set(amount);
+            }
+        }
+        let help =
+            "Quota of the namespace: cores, bytes or a number; of the first 100 that have one";
+        registry.register("namespace_quota", help, allowed);
+        registry.register("namespace_usage", "What the namespace uses of its quota", used);
     }
 
     fn fleet(&self, registry: &mut Registry) {

@@ -21,19 +21,19 @@ const MOST_LEAVES: usize = 4096;
 const FEWEST_LEAVES: usize = 8;
 
 #[derive(Default)]
-pub(crate) struct Heads {
+pub(crate) struct Heads<K = ClassId> {
     /// The tree of each class, and its leaf there.
-    leaves: BTreeMap<ClassId, (usize, usize)>,
+    leaves: BTreeMap<K, (usize, usize)>,
     /// All but the last have [`MOST_LEAVES`].
-    trees: Vec<Tree>,
+    trees: Vec<Tree<K>>,
 }
 
 #[derive(Default)]
-struct Tree {
+struct Tree<K> {
     /// Leaves without a class.
     unused: Vec<usize>,
     /// The class of each leaf.
-    classes: Vec<ClassId>,
+    classes: Vec<K>,
     /// A complete tree: 1 is the root, `n` has the children `2n` and `2n + 1`, and the second half
     /// are the leaves.
     nodes: Vec<Option<Summary>>,
@@ -65,9 +65,9 @@ pub(crate) struct Limits {
 
 // === impl Heads ===
 
-impl Heads {
+impl<K: Copy + Ord + Default> Heads<K> {
     /// Sets the head of a class; `None` when no job of it waits.
-    pub(crate) fn set(&mut self, class: ClassId, head: Option<(Rank, Need)>) {
+    pub(crate) fn set(&mut self, class: K, head: Option<(Rank, Need)>) {
         let (tree, leaf) = match (self.leaves.get(&class).copied(), &head) {
             (Some(place), _) => place,
             (None, None) => return,
@@ -85,8 +85,8 @@ impl Heads {
     pub(crate) fn first(
         &self,
         limits: &Limits,
-        admits: impl Fn(Rank, ClassId) -> bool,
-    ) -> Option<(Rank, ClassId)> {
+        admits: impl Fn(Rank, K) -> bool,
+    ) -> Option<(Rank, K)> {
         let mut best = None;
         for tree in &self.trees {
             tree.descend(1, limits, &admits, &mut best);
@@ -99,7 +99,7 @@ impl Heads {
         self.trees.iter().filter_map(|tree| Some(tree.nodes.get(1)?.as_ref()?.rank)).min()
     }
 
-    fn add(&mut self, class: ClassId) -> (usize, usize) {
+    fn add(&mut self, class: K) -> (usize, usize) {
         let with_room = self.trees.iter().position(|tree| !tree.unused.is_empty());
         let at = with_room.unwrap_or_else(|| {
             match self.trees.last_mut() {
@@ -124,7 +124,7 @@ impl Heads {
 
 // === impl Tree ===
 
-impl Tree {
+impl<K: Copy + Ord + Default> Tree<K> {
     fn set(&mut self, leaf: usize, summary: Option<Summary>) {
         let mut at = self.classes.len() + leaf;
         self.nodes[at] = summary;
@@ -142,8 +142,8 @@ impl Tree {
         &self,
         at: usize,
         limits: &Limits,
-        admits: &impl Fn(Rank, ClassId) -> bool,
-        best: &mut Option<(Rank, ClassId)>,
+        admits: &impl Fn(Rank, K) -> bool,
+        best: &mut Option<(Rank, K)>,
     ) {
         let Some(summary) = &self.nodes[at] else { return };
         if best.is_some_and(|(rank, _)| rank <= summary.rank) || !summary.may_fit(limits) {
@@ -177,7 +177,7 @@ impl Tree {
             nodes[at] = Summary::either(nodes[2 * at], nodes[2 * at + 1]);
         }
         self.nodes = nodes;
-        self.classes.resize(leaves, ClassId::default());
+        self.classes.resize(leaves, K::default());
         self.unused.extend((before..leaves).rev());
     }
 }
@@ -254,7 +254,7 @@ mod tests {
     fn the_search_finds_what_a_scan_of_all_heads_finds() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut below = move |bound: u64| u64::from(random.next_u32()) % bound;
-        let mut heads = Heads::default();
+        let mut heads = Heads::<ClassId>::default();
         let mut all: BTreeMap<ClassId, (Rank, Need)> = BTreeMap::new();
         for step in 0..30_000_u64 {
             let class = ClassId(u32::try_from(below(9000)).expect("small"));

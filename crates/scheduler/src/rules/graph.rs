@@ -9,7 +9,7 @@ use api_types::job::JobStateType;
 use crate::change::NewGraphRow;
 use crate::input::{Answer, SubmitGraph};
 use crate::rules::submission::{self, Begins};
-use crate::rules::{group, job_end};
+use crate::rules::{group, job_end, quota};
 use crate::state::State;
 use crate::turn::Turn;
 
@@ -18,6 +18,10 @@ use crate::turn::Turn;
 /// Records all jobs, or none if one of them depends on a job, or names a group, that is gone.
 pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, graph: SubmitGraph) -> Answer {
     let SubmitGraph { id, name, namespace, jobs } = graph;
+    let all = jobs.iter().map(|(_, submit)| submit);
+    if let Some(refusal) = quota::refuses(state, &namespace, all) {
+        return Answer::Refused(refusal);
+    }
     let members: BTreeSet<JobId> = jobs.iter().map(|(_, submit)| submit.id).collect();
     let mut checked = Vec::with_capacity(jobs.len());
     for (_, submit) in &jobs {

@@ -14,7 +14,7 @@ use crate::change::{FIRST_VERSION, JobRow, NamedJob, NewJobRow};
 use crate::dependency::Ended;
 use crate::input::{Answer, Refusal, Submit};
 use crate::plan::JobPlan;
-use crate::rules::{covers, dependency, group, health, job_end, rerun};
+use crate::rules::{covers, dependency, group, health, job_end, quota, rerun};
 use crate::slots::Slots;
 use crate::state::job::LiveJob;
 use crate::state::{State, dependants};
@@ -38,7 +38,9 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     if state.jobs.contains_key(&id) {
         return Answer::Refused(Refusal::JobExists(id));
     }
-    if let Some(refusal) = group::refuses(state, &submit.spec) {
+    let refusal = group::refuses(state, &submit.spec);
+    let jobs = core::slice::from_ref(&submit);
+    if let Some(refusal) = refusal.or_else(|| quota::refuses(state, &submit.spec.namespace, jobs)) {
         return Answer::Refused(refusal);
     }
     if let Some(rerun) = &submit.rerun
@@ -105,6 +107,7 @@ pub(crate) fn record(
     job.tell_count(told_count);
     let ranges = job.row().slots.scattered_ranges();
     state.namespaces.add_ranges(&job.plan.namespace, ranges);
+    state.queue.quotas.queued(&job.plan.namespace, job.queued_slots());
     state.jobs.put(Box::new(job));
     if let Some(group) = groups.first().filter(|_| replaces) {
         group::replace(state, *group);
@@ -131,7 +134,7 @@ pub(crate) fn record(
     evaluation
 }
 
-fn plan_of(spec: &JobSpec) -> JobPlan {
+pub(crate) fn plan_of(spec: &JobSpec) -> JobPlan {
     JobPlan::from_spec(spec).expect("validation lets only readable demands through")
 }
 

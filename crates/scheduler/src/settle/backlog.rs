@@ -6,7 +6,7 @@ use crate::rank::{ClassId, PoolId};
 use crate::rules::{dependency, fetch, job_end, silence};
 use crate::settle;
 use crate::settle::leftover::Settle;
-use crate::settle::{group, notice, placement};
+use crate::settle::{group, notice, placement, quota};
 use crate::state::{State, dependants};
 use crate::turn::Turn;
 
@@ -77,6 +77,12 @@ pub(crate) fn work_off_backlog(settle: &mut Settle, state: &mut State, turn: &mu
         && let Some(id) = settle.backlog.groups.pop_first()
     {
         group::follow(settle, state, turn, id);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some(namespace) = settle.backlog.quotas.pop_first()
+    {
+        quota::follow(settle, state, turn, &namespace);
         settle::pass(settle, state, turn);
     }
     while !turn.budget.is_spent()

@@ -1,8 +1,11 @@
 //! Concurrency groups that have a unit or have none: who of those that wait may look for room.
 
+use alloc::sync::Arc;
+
 use api_types::JobId;
 use api_types::job::JobStateType;
 
+use crate::queue::Holder;
 use crate::queue::group::{Entry, GroupId};
 use crate::rank::ClassId;
 use crate::rules::job_end;
@@ -39,7 +42,7 @@ pub(crate) fn follow(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>
         match (entry, other) {
             (_, Some(other)) => state.queue.groups.hold(entry, rank, other),
             (Entry::Class(class), None) => {
-                state.queue.open(class);
+                state.queue.open_to_groups(class);
                 state.marks.opened.push(class);
                 return;
             }
@@ -54,7 +57,7 @@ pub(crate) fn follow(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>
 
 fn hold(settle: &mut Settle, state: &mut State, entry: Entry, by: GroupId) {
     match entry {
-        Entry::Class(class) => hold_class(settle, state, class, by),
+        Entry::Class(class) => hold_class(settle, state, class, Holder::Group(by)),
         Entry::Job(id) => {
             let Some(rank) = state.jobs.get(&id).map(|job| job.plan.rank) else { return };
             state.queue.groups.hold(entry, rank, by);
@@ -65,7 +68,7 @@ fn hold(settle: &mut Settle, state: &mut State, entry: Entry, by: GroupId) {
 
 /// Takes a class out of the heads of its pool. What its jobs say of that stays as it is: otherwise
 /// each unit that is taken or returned would be an event of all of them.
-pub(crate) fn hold_class(settle: &mut Settle, state: &mut State, class: ClassId, by: GroupId) {
+pub(crate) fn hold_class(settle: &mut Settle, state: &mut State, class: ClassId, by: Holder) {
     let refreshes = settle.backlog.refreshes.remove(&class).is_some();
     state.queue.hold(class, by);
     state.queue.class_mut(class).annotated &= !refreshes;
@@ -90,15 +93,16 @@ pub(crate) fn place_opened(
     for group in &*class.groups {
         state.marks.groups.push(*group);
     }
+    state.marks.quotas.push(Arc::clone(&class.namespace));
 }
 
-/// A class lacks a unit: it is held, and its jobs say so unless they do already.
+/// A class lacks a unit, or its quota does not suffice: it is held, and its jobs say so unless they do already.
 pub(crate) fn hold_waiting(
     settle: &mut Settle,
     state: &mut State,
     turn: &mut Turn<'_>,
     id: ClassId,
-    by: GroupId,
+    by: Holder,
 ) {
     hold_class(settle, state, id, by);
     if core::mem::take(&mut state.queue.class_mut(id).unsaid) {

@@ -7,6 +7,7 @@
 //! once. Inputs that arrive until then are handled in between.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use core::ops::Bound;
 
 use api_types::{ExecutionId, JobId, NodeId};
@@ -38,6 +39,8 @@ pub(crate) struct Backlog {
     pub(crate) offers: BTreeMap<JobId, Option<u32>>,
     /// Groups some of whose entries are to be opened or held.
     pub(crate) groups: BTreeSet<GroupId>,
+    /// Namespaces some of whose entries are to be opened or held, for their quota.
+    pub(crate) quotas: BTreeSet<Arc<str>>,
     /// Groups whose newest job replaces others, and the last of them that was stopped.
     pub(crate) replacements: BTreeMap<GroupId, u64>,
     /// Blocked classes some of whose jobs do not say yet that they wait.
@@ -85,7 +88,7 @@ impl Backlog {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { comparisons, nodes, classes, refreshes, stops, drains, .. } = self;
         let Self { covers, silences, provided, damaged, offers, named, begins, .. } = self;
-        let Self { groups, replacements, .. } = self;
+        let Self { groups, quotas, replacements, .. } = self;
         comparisons.is_empty()
             && nodes.is_empty()
             && classes.is_empty()
@@ -98,6 +101,7 @@ impl Backlog {
             && damaged.is_empty()
             && offers.is_empty()
             && groups.is_empty()
+            && quotas.is_empty()
             && replacements.is_empty()
             && named.is_empty()
             && begins.is_empty()
@@ -117,6 +121,9 @@ impl Backlog {
         }
         let to_change = state.queue.groups.iter().filter(|(_, group)| group.has_to_change());
         self.groups.extend(to_change.map(|(id, _)| id));
+        let quotas = &state.queue.quotas;
+        let to_change = quotas.limited().iter().filter(|it| quotas.next_change(it).is_some());
+        self.quotas.extend(to_change.cloned());
         self.nodes.extend(state.nodes.keys().map(|node| (*node, None)));
         let over = state.named.iter().filter(|(_, named)| named.ended.is_some());
         self.named.extend(over.map(|(id, _)| (*id, None)));

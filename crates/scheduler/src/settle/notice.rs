@@ -63,7 +63,7 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     let held = gate.map(|gate| gate::message(state, job, gate));
     state.note_waiting(turn, id, waits);
     gate::set(state, id, gate, turn.wall);
-    if gate == Some(GateType::ConcurrencyGroup) {
+    if matches!(gate, Some(GateType::ConcurrencyGroup | GateType::Quota)) {
         forget_annotation(state, id);
     }
     let message = match (&notice.retry, &notice.silence) {

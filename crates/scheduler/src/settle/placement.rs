@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::queue::search::{Position, Search};
 use crate::rank::{ClassId, Rank, Waiter};
 use crate::settle::leftover::{Backlog, Settle};
-use crate::settle::{group, notice, reservation};
+use crate::settle::{group, notice, quota, reservation};
 use crate::state::job::Slot;
 use crate::state::node::LiveNode;
 use crate::state::{State, executions, gate};
@@ -53,14 +53,14 @@ pub(crate) fn place_job(
     }
     let class = state.queue.class(class_id);
     if class.blocked || class.postponed || state.queue.is_held(class_id) {
-        // There is no room, the class is in the backlog, or a group holds it.
+        // There is no room, the class is in the backlog, or a group or quota holds it.
         state.queue.class_mut(class_id).unsaid |= class.postponed;
         state.queue.wait(class_id, rank);
         return;
     }
-    if let Some(group) = state.queue.lacking(class_id) {
+    if let Some(holder) = state.queue.lacking(class_id) {
         state.queue.wait(class_id, rank);
-        group::hold_waiting(settle, state, turn, class_id, group);
+        group::hold_waiting(settle, state, turn, class_id, holder);
         return;
     }
     if backlog_precedes(settle, state, rank, class_id) {
@@ -76,9 +76,9 @@ pub(crate) fn place_job(
         return;
     }
     while state.jobs[&id].has_ready_slot(class_id) {
-        if let Some(group) = state.queue.lacking(class_id) {
+        if let Some(holder) = state.queue.lacking(class_id) {
             state.queue.wait(class_id, rank);
-            group::hold_waiting(settle, state, turn, class_id, group);
+            group::hold_waiting(settle, state, turn, class_id, holder);
             return;
         }
         if turn.budget.is_spent() {
@@ -99,6 +99,7 @@ pub(crate) fn place_job(
 fn place_next(state: &mut State, turn: &mut Turn<'_>, id: JobId, class: ClassId, node: NodeId) {
     let job = state.jobs.get_mut(&id).expect("only live jobs are placed");
     let slot = job.take_ready_slot(class, &mut turn.out.changes).expect("the job has a ready slot");
+    state.queue.quotas.unqueued(&job.plan.namespace, 1);
     state.timers.cancel(Timer::Exclusion(id, slot.index));
     place_slot(state, turn, id, slot, node);
     let job = &state.jobs[&id];
@@ -200,7 +201,7 @@ pub(crate) fn offer_pinned(
     }
     gate::offered(state, id);
     state.marks.jobs.push(id);
-    state.follow_groups(id);
+    state.follow_holders(id);
 }
 
 /// Places the jobs of a class, the first in rank first, until those of a class in the backlog come
@@ -220,8 +221,11 @@ pub(crate) fn place_class(
         let Some(rank) = class.waiting.first().copied().filter(|_| !class.blocked) else {
             return;
         };
-        if let Some(group) = state.queue.lacking(class_id) {
-            group::hold_waiting(settle, state, turn, class_id, group);
+        if let Some(holder) = state.queue.lacking(class_id) {
+            group::hold_waiting(settle, state, turn, class_id, holder);
+            return;
+        }
+        if quota::precedes(settle, state, class_id, rank) {
             return;
         }
         let is_next = settle.backlog.classes.first().is_none_or(|(next, _)| rank <= *next);
@@ -290,6 +294,10 @@ fn best_candidate(
         }
         let class = state.queue.class(class);
         let plan = &state.jobs[&rank.job].plan;
+        // A class that has not looked for room yet comes to that later, in the order of ranks.
+        if !class.blocked && state.queue.quotas.precedes(&plan.namespace, rank) {
+            return false;
+        }
         class.admits(node_id) && node.takes_now(&class.demand, plan, now)
     };
     let search = state.queue.first_for(bit, &limits, after, admits);

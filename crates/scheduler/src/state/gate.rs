@@ -9,9 +9,11 @@ use alloc::vec::Vec;
 use api_types::gate::GateType;
 use api_types::{JobId, Timestamp};
 
+use crate::demand::Need;
 use crate::dependency;
 use crate::gate::Gate;
-use crate::queue::group::Group;
+use crate::queue::group::{Entry, Group};
+use crate::queue::quota::{Short, shortage};
 use crate::rank::Rank;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
@@ -39,6 +41,9 @@ pub(crate) fn current(state: &State, job: &LiveJob, waits: bool) -> Option<GateT
     }
     if state.queue.groups.lacking(job.extras.groups()).is_some() && !job.extras.fetch.holds() {
         return Some(GateType::ConcurrencyGroup);
+    }
+    if quota_lacks(state, job).is_some() && !job.extras.fetch.holds() {
+        return Some(GateType::Quota);
     }
     let known = job.extras.gate.map(|gate| gate.gate_type);
     let known = known.filter(|gate| *gate != GateType::DependsOn);
@@ -107,6 +112,12 @@ pub(crate) fn message(state: &State, job: &LiveJob, gate_type: GateType) -> Text
             let name = group.map_or("", |group| groups.name(group));
             Text::from(format!("the concurrency group '{name}' allows no further execution now"))
         }
+        GateType::Quota => {
+            let namespace = &job.plan.namespace;
+            Text::from(format!(
+                "the quota of namespace '{namespace}' allows no further execution now"
+            ))
+        }
     }
 }
 
@@ -124,11 +135,34 @@ pub(crate) fn first_pinned(state: &State, node: &LiveNode) -> Option<Rank> {
 
 /// Whether no execution of the job may be added now, whatever room there is.
 pub(crate) fn lacks(state: &State, job: &LiveJob) -> bool {
-    job.is_at_limit() || state.queue.groups.lacking(job.extras.groups()).is_some()
+    job.is_at_limit()
+        || state.queue.groups.lacking(job.extras.groups()).is_some()
+        || quota_lacks(state, job).is_some()
+        // What is left of the quota goes to an entry of a higher rank first.
+        || state.queue.quotas.is_held(Entry::Job(job.row().id))
 }
 
-/// What its groups say of a job at the gate now, with numbers; none if all of them have a unit.
-pub(crate) fn counted(state: &State, job: &LiveJob) -> Option<Text> {
+/// What the quota of its namespace has not enough of for another execution, and what that needs.
+fn quota_lacks(state: &State, job: &LiveJob) -> Option<(Short, Need)> {
+    let need = state.queue.class(job.class()?).demand.need;
+    let short = state.queue.quotas.short(&job.plan.namespace, &need)?;
+    Some((short, need))
+}
+
+/// What its groups and its quota say of a job at the gate now, with numbers; none if all of them have
+/// room for an execution.
+pub(crate) fn counted(state: &State, job: &LiveJob) -> Option<(GateType, Text)> {
+    let of_groups = counted_units(state, job).map(|text| (GateType::ConcurrencyGroup, text));
+    of_groups.or_else(|| {
+        let (short, need) = quota_lacks(state, job)?;
+        Some((
+            GateType::Quota,
+            shortage::text(&state.queue.quotas, &job.plan.namespace, short, &need),
+        ))
+    })
+}
+
+fn counted_units(state: &State, job: &LiveJob) -> Option<Text> {
     let groups = &state.queue.groups;
     let id = groups.lacking(job.extras.groups())?;
     let (name, group) = (groups.name(id), groups.get(id));

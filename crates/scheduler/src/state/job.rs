@@ -186,6 +186,14 @@ impl LiveJob {
         ended > 0 && ended == self.row.slots.len()
     }
 
+    /// Slots that are neither placed nor ended, whatever they wait for.
+    pub(crate) fn queued_slots(&self) -> u64 {
+        match self.is_terminal() {
+            true => 0,
+            false => u64::from(self.untried_slots()) + self.extras.pending.len() as u64,
+        }
+    }
+
     /// Slots that were never tried.
     pub(crate) fn untried_slots(&self) -> u32 {
         self.row.slots.count_from(self.row.fresh)

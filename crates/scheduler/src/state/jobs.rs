@@ -157,23 +157,32 @@ impl State {
             node.pin(rank, index);
             self.marks.pinned.push(node.id());
         }
-        self.enter_groups(id);
+        self.enter_holders(id);
         self.follow_groups(id);
     }
 
-    /// A slot of the job waits for its node, and needs a unit of each of its groups.
-    pub(crate) fn enter_groups(&mut self, id: JobId) {
+    /// A slot of the job waits for its node, and for a unit of each of its groups and for its quota.
+    pub(crate) fn enter_holders(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
+        let (entry, rank) = (Entry::Job(id), job.plan.rank);
         if let Some((groups, _)) = &job.extras.groups {
-            self.queue.groups.follow(Entry::Job(id), job.plan.rank, groups);
+            self.queue.groups.follow(entry, rank, groups);
         }
+        if let Some(class) = job.class {
+            let need = self.queue.class(class).demand.need;
+            self.queue.quotas.follow(entry, rank, &job.plan.namespace, &need);
+        }
+        self.follow_holders(id);
     }
 
-    /// Units of the groups of the job were taken or returned, or more wait for one.
-    pub(crate) fn follow_groups(&mut self, id: JobId) {
-        let groups = self.jobs.get(&id).map_or(&[][..], |job| job.extras.groups());
-        for group in groups {
+    /// Units of the groups or of the quota of the job were taken or returned, or more wait for some.
+    pub(crate) fn follow_holders(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        for group in job.extras.groups() {
             self.marks.groups.push(*group);
+        }
+        if self.queue.quotas.limited().contains(&job.plan.namespace) {
+            self.marks.quotas.push(Arc::clone(&job.plan.namespace));
         }
     }
 
@@ -233,6 +242,7 @@ impl State {
         let (id, index, due, pinned) = (slot.job, slot.index, slot.due, slot.pinned);
         let job = self.jobs.get_mut(&id).expect("slots are of live jobs");
         job.extras.to_mut().pending.insert(slot.clone());
+        self.queue.quotas.queued(&job.plan.namespace, 1);
         turn.out.changes.pending_slots.insert((id, index), Some(slot));
         match (due, pinned) {
             (Some(due), pinned) => {
@@ -278,12 +288,14 @@ impl State {
     ) -> Slot {
         let job = self.jobs.get_mut(&id).expect("only slots of live jobs are pinned");
         let slot = job.take_pending(index, &mut turn.out.changes);
+        self.queue.quotas.unqueued(&job.plan.namespace, u64::from(slot.is_some()));
         if let Some(node) = self.nodes.get_mut(&node) {
             node.pinned.remove(&(job.plan.rank, index));
             self.marks.pinned.push(node.id());
         }
         if !job.extras.pending().has_pinned() {
             self.queue.groups.leave(Entry::Job(id));
+            self.queue.quotas.leave(Entry::Job(id));
         }
         slot.expect("a pinned slot is pending")
     }
@@ -291,7 +303,8 @@ impl State {
     /// Drops a slot that only this node could have run. The node may be covered anew.
     pub(crate) fn uncover(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32, node: NodeId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.take_pending(index, &mut turn.out.changes);
+        let slot = job.take_pending(index, &mut turn.out.changes);
+        self.queue.quotas.unqueued(&job.plan.namespace, u64::from(slot.is_some()));
         if let Some(extra) = job.extras.existing() {
             extra.covered.remove(&node);
         }
@@ -336,6 +349,7 @@ impl State {
         dependants::leave(self, id);
         dependants::has_ended(self, id, to, turn.now);
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        self.queue.quotas.unqueued(&job.plan.namespace, job.queued_slots());
         let (pending, secondary) = job.extras.take_slots();
         let keeps_nodes = job.plan.is_per_node() && job.plan.job_type.is_finite();
         for slot in pending.iter() {
@@ -355,6 +369,7 @@ impl State {
             self.queue.leave(class, job.plan.rank);
         }
         self.queue.groups.leave(Entry::Job(id));
+        self.queue.quotas.leave(Entry::Job(id));
         self.timers.cancel(Timer::FetchDelay(id));
         self.daemons.remove(&id);
         job.row.waiting_since = None;

@@ -43,6 +43,7 @@ pub(crate) fn drop_waiting(state: &mut State, turn: &mut Turn<'_>, id: JobId, in
     let Some(job) = state.jobs.get_mut(&id) else { return };
     let Some(pinned) = job.extras.pending().get(index).map(|slot| slot.pinned) else { return };
     job.take_pending(index, &mut turn.out.changes);
+    state.queue.quotas.unqueued(&job.plan.namespace, 1);
     state.timers.cancel(Timer::Retry(id, index));
     state.timers.cancel(Timer::Exclusion(id, index));
     if let Some(node) = pinned.and_then(|node| state.nodes.get_mut(&node)) {

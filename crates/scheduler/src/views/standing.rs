@@ -91,20 +91,20 @@ pub(crate) fn standing(state: &State, id: JobId) -> Option<Standing> {
     Some(Standing { waits, gates: gates.into_iter().collect(), nodes, reasons: reasons.finish() })
 }
 
-/// What holds slots of the job back; `lacks` if one of its groups does.
-fn gate_of(state: &State, job: &LiveJob, lacks: Option<Text>) -> Option<Held> {
+/// What holds slots of the job back; `lacks` if one of its groups or its quota does.
+fn gate_of(state: &State, job: &LiveJob, lacks: Option<(GateType, Text)>) -> Option<Held> {
     let gate = job.extras.gate();
-    let in_group =
+    let lacks =
         lacks.filter(|_| job.has_slot_to_place() && !job.is_at_limit() && !job.waits_for_others());
-    let gate_type = match (&in_group, gate) {
-        (Some(_), _) => GateType::ConcurrencyGroup,
-        (None, gate) => gate?.gate_type,
+    let (gate_type, counted) = match lacks {
+        Some((gate_type, text)) => (gate_type, Some(text)),
+        None => (gate?.gate_type, None),
     };
     Some(Held {
         gate_type,
         slots: job.waiting_slots(),
         since: gate.map_or(job.row().modify_time, |gate| gate.since),
-        message: in_group.unwrap_or_else(|| gate::message(state, job, gate_type)),
+        message: counted.unwrap_or_else(|| gate::message(state, job, gate_type)),
     })
 }
 

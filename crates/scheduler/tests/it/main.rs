@@ -27,6 +27,7 @@ mod phases;
 mod placement;
 mod probes;
 mod publishing;
+mod quotas;
 mod reasons;
 mod refused;
 mod reruns;

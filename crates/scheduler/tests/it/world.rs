@@ -21,7 +21,7 @@ use scheduler::demand::{Demand, Want};
 use scheduler::input::{Answer, Input, Refusal, Submit};
 use scheduler::mint::Mint;
 use scheduler::time::{Moment, Now};
-use scheduler::{Output, Restore, Scheduler, Settings, invariants};
+use scheduler::{Output, Quota, Restore, Scheduler, Settings, invariants};
 
 use crate::specs::{node, probed_node};
 
@@ -40,7 +40,6 @@ pub(crate) struct World {
     pub(crate) store: MemoryStore,
     pub(crate) now: Moment,
     pub(crate) wall: i64,
-    /// Effects since the last time a test took them.
     pub(crate) effects: Vec<Effect>,
     /// How often nodes have backed off.
     pub(crate) back_offs: usize,
@@ -50,6 +49,7 @@ pub(crate) struct World {
     pub(crate) bound: Option<usize>,
     /// Concurrency groups of the namespace `default`.
     pub(crate) groups: BTreeMap<String, u32>,
+    pub(crate) quotas: BTreeMap<String, Quota>,
     explanations: BTreeMap<Want, Option<Arc<str>>>,
     sessions: BTreeMap<NodeId, u64>,
     commits: u64,
@@ -68,6 +68,7 @@ impl World {
             is_checked: true,
             bound: None,
             groups: BTreeMap::new(),
+            quotas: BTreeMap::new(),
             explanations: BTreeMap::new(),
             sessions: BTreeMap::new(),
             commits: 0,
@@ -152,6 +153,7 @@ impl World {
     pub(crate) fn restart_before_the_first_tick(&mut self, settings: Settings) {
         let mut restore = Restore::new(settings, Mint::from_seed([8; 32]));
         self.groups.iter().for_each(|(name, limit)| restore.group("default", name, *limit));
+        self.quotas.iter().for_each(|(name, quota)| restore.quota(name, *quota));
         let live = self.store.clone().load(&mut |job| restore.job(job)).expect("memory answers");
         self.scheduler = restore.finish(live, self.now).expect("stored records are whole");
         self.effects.clear();

@@ -290,6 +290,12 @@ fn refusals() -> Vec<CallError> {
         Refusal::GroupShared { .. } => [
             Refusal::GroupShared { name: "db".to_owned(), limit: 5 },
         ],
+        Refusal::QuotaExceeded { .. } => [
+            Refusal::QuotaExceeded { namespace: "ci".to_owned(), slots: 3, queued: 8, most: 10 },
+        ],
+        Refusal::TooManySlots { .. } => [
+            Refusal::TooManySlots { namespace: "ci".to_owned(), slots: 1, most: 0 },
+        ],
         Refusal::GroupInUse { .. } => [Refusal::GroupInUse { name: "db".to_owned(), jobs: 2 }],
         Refusal::SlotWithoutNode { .. } => [
             Refusal::SlotWithoutNode { index: 3, node: text(), why: "is not known any more" },

@@ -14,7 +14,7 @@ use telemetry::metrics::Exposition;
 use crate::http::api::{Api, Handled};
 use crate::http::error::Failure;
 use crate::http::openapi::refusals;
-use crate::metrics::scrape::Scrape;
+use crate::metrics::scrape::{MOST_QUOTAS, Scrape};
 
 /// How long the driver and the store may take: a scrape that waits for a stuck disk would report
 /// nothing, just when it is needed.
@@ -41,13 +41,18 @@ async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Handled {
     let inputs = api.handle.waiting_inputs();
     let seen = tokio::time::timeout(
         SCRAPE_TIMEOUT,
-        api.handle.inspect(|scheduler, now| (scheduler.waiting(now), scheduler.is_mass_silence())),
+        api.handle.inspect(|scheduler, now| {
+            let (waiting, quotas) = (scheduler.waiting(now), scheduler.quotas(MOST_QUOTAS));
+            ((waiting, quotas), scheduler.is_mass_silence())
+        }),
     );
     let size = api.read(|reads| Ok(reads.size()?));
     let (seen, size) = tokio::join!(seen, tokio::time::timeout(SCRAPE_TIMEOUT, size));
-    let (waiting, is_mass_silence) = seen.ok().and_then(Result::ok).unzip();
+    let (read, is_mass_silence) = seen.ok().and_then(Result::ok).unzip();
+    let (waiting, quotas) = read.unzip();
     let scrape = Scrape {
         waiting,
+        quotas: quotas.unwrap_or_default(),
         is_mass_silence,
         nodes: api.view.nodes(),
         store: size.ok().and_then(Result::ok),

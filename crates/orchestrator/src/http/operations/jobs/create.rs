@@ -84,7 +84,7 @@ pub(super) enum Created {
         body = inline(Created),
         example = json!(examples::create_job()),
     )),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound, Code::QuotaExceeded]])))),
 )]
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
@@ -159,7 +159,7 @@ pub(super) async fn submit(
         body = inline(Created),
         example = json!(examples::create_job()),
     )),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound, Code::QuotaExceeded]])))),
 )]
 pub(super) async fn create_by_post(
     state: State<Arc<Api>>,

@@ -1,0 +1,431 @@
+//! Quotas: what the live executions of each namespace hold, and who waits until it holds less.
+//!
+//! An execution counts from its offer to its end, with what it holds of its node at that time. Who
+//! waits is an *entry*, as in [concurrency groups](crate::queue::group): a class of jobs, or a job
+//! with one slot per node. The quota *holds* an entry whose need exceeds what is left of it; it is
+//! then in no pool's heads. One that fits is *open*. Held entries are in a tree by rank and need, so
+//! that the first one that fits into what was given back is found without visiting the others.
+//!
+//! A task that leaves CPU or memory to its node takes the default of a node that is not chosen yet.
+//! The quota then counts with the largest default of all nodes, and is debited what the chosen one
+//! gives: so it is never exceeded, and whether an entry fits does not depend on a node. Rejected: the
+//! smallest default, with a check of each node, because what is given back would then have to be
+//! offered to classes that are open but fitted no node within the quota.
+
+pub(crate) mod shortage;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+
+use api_types::NodeId;
+use api_types::quantity::Resources;
+
+use crate::demand::Need;
+use crate::queue::group::Entry;
+use crate::queue::heads::{Heads, Limits};
+use crate::rank::Rank;
+
+/// What the live work of a namespace may hold together; `None` for no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quota {
+    pub cpu_millis: Option<u64>,
+    pub memory_bytes: Option<u64>,
+    pub gpus: Option<u64>,
+    /// Live executions.
+    pub executions: Option<u64>,
+    /// Slots of live jobs that are neither placed nor ended.
+    pub queued: Option<u64>,
+}
+
+/// What the live work of a namespace holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QuotaUse {
+    pub held: Resources,
+    pub executions: u64,
+    pub queued: u64,
+}
+
+/// A bound of a quota that leaves no room for another execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Short {
+    Executions,
+    Cpu,
+    Memory,
+    Gpus,
+}
+
+/// What is to be done with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Hold(Entry),
+    Open(Entry),
+}
+
+/// What a namespace holds, and its entries.
+#[derive(Default)]
+struct Account {
+    quota: Quota,
+    used: QuotaUse,
+    held: Heads<Entry>,
+    open: Open,
+    /// Entries that wait, held or open.
+    entries: usize,
+}
+
+/// Entries that the quota does not hold, so that those with the largest need are found.
+#[derive(Default)]
+struct Open {
+    all: BTreeSet<Entry>,
+    cpu: Asked,
+    memory: Asked,
+    gpus: Asked,
+}
+
+/// How much of a resource each entry needs.
+#[derive(Default)]
+struct Asked {
+    given: BTreeSet<(u64, Entry)>,
+    /// Those that leave it to the node.
+    left: BTreeSet<Entry>,
+}
+
+/// An entry that waits.
+struct Place {
+    namespace: Arc<str>,
+    rank: Rank,
+    need: Need,
+    is_held: bool,
+}
+
+/// How many nodes have each default.
+#[derive(Default)]
+struct Defaults {
+    of_node: BTreeMap<NodeId, (u64, u64)>,
+    cpu_millis: BTreeMap<u64, usize>,
+    memory_bytes: BTreeMap<u64, usize>,
+}
+
+/// The quotas of all namespaces, and what each holds that has live work.
+#[derive(Default)]
+pub(crate) struct Quotas {
+    accounts: BTreeMap<Arc<str>, Account>,
+    places: BTreeMap<Entry, Place>,
+    defaults: Defaults,
+    /// Namespaces that have a quota.
+    limited: BTreeSet<Arc<str>>,
+}
+
+// === impl Quotas: what is held ===
+
+impl Quotas {
+    pub(crate) fn set_quota(&mut self, namespace: &str, quota: Quota) {
+        let namespace: Arc<str> = namespace.into();
+        self.account(&namespace).quota = quota;
+        match quota == Quota::default() {
+            true => self.limited.remove(&namespace),
+            false => self.limited.insert(Arc::clone(&namespace)),
+        };
+        self.drop_unused(&namespace);
+    }
+
+    pub(crate) fn quota(&self, namespace: &str) -> Quota {
+        self.accounts.get(namespace).map_or_else(Quota::default, |account| account.quota)
+    }
+
+    pub(crate) fn used(&self, namespace: &str) -> QuotaUse {
+        self.accounts.get(namespace).map_or_else(QuotaUse::default, |account| account.used)
+    }
+
+    /// Namespaces that have a quota.
+    pub(crate) fn limited(&self) -> &BTreeSet<Arc<str>> {
+        &self.limited
+    }
+
+    /// An execution is placed.
+    pub(crate) fn take(&mut self, namespace: &Arc<str>, amount: &Resources) {
+        let used = &mut self.account(namespace).used;
+        used.held = used.held.plus(amount);
+        used.executions += 1;
+    }
+
+    /// An execution gave this back; `ended` if that is all.
+    pub(crate) fn give_back(&mut self, namespace: &Arc<str>, amount: &Resources, ended: bool) {
+        let used = &mut self.account(namespace).used;
+        used.held = used.held.minus(amount);
+        used.executions -= u64::from(ended);
+        self.drop_unused(namespace);
+    }
+
+    /// Slots wait from now on to be placed.
+    pub(crate) fn queued(&mut self, namespace: &Arc<str>, slots: u64) {
+        self.account(namespace).used.queued += slots;
+        self.drop_unused(namespace);
+    }
+
+    /// Slots do not wait to be placed any more.
+    pub(crate) fn unqueued(&mut self, namespace: &Arc<str>, slots: u64) {
+        self.account(namespace).used.queued -= slots;
+        self.drop_unused(namespace);
+    }
+
+    /// The defaults of a node; `None` when it is gone. Returns whether needs may differ now.
+    pub(crate) fn set_defaults(&mut self, node: NodeId, defaults: Option<&Resources>) -> bool {
+        let before = self.defaults.largest();
+        self.defaults.set(node, defaults.map(|it| (it.cpu_millis, it.memory_bytes)));
+        self.defaults.largest() != before
+    }
+
+    /// What an execution of this need takes at most.
+    pub(crate) fn most_of(&self, need: &Need) -> Resources {
+        need.on(&self.defaults.largest())
+    }
+
+    /// What leaves no room for an execution of this need.
+    pub(crate) fn short(&self, namespace: &str, need: &Need) -> Option<Short> {
+        if self.limited.is_empty() {
+            return None;
+        }
+        self.accounts.get(namespace)?.short(&self.most_of(need))
+    }
+
+    /// How many executions of this need fit into what is left.
+    pub(crate) fn left_for(&self, namespace: &str, need: &Need) -> u64 {
+        let Some(account) = self.accounts.get(namespace) else { return u64::MAX };
+        let (need, Limits { room, .. }) = (self.most_of(need), account.limits(Resources::ZERO));
+        let times = |room: u64, need: u64| match (room, need) {
+            (u64::MAX, _) => u64::MAX,
+            (room, need) => room.checked_div(need).unwrap_or(u64::MAX),
+        };
+        account
+            .executions_left()
+            .min(times(room.cpu_millis, need.cpu_millis))
+            .min(times(room.memory_bytes, need.memory_bytes))
+            .min(times(room.gpus, need.gpus))
+    }
+
+    fn account(&mut self, namespace: &Arc<str>) -> &mut Account {
+        if !self.accounts.contains_key(namespace) {
+            self.accounts.insert(Arc::clone(namespace), Account::default());
+        }
+        self.accounts.get_mut(namespace).expect("it was inserted")
+    }
+
+    fn drop_unused(&mut self, namespace: &str) {
+        let is_unused = |account: &Account| {
+            let is_free = account.used == QuotaUse::default() && account.entries == 0;
+            is_free && account.quota == Quota::default()
+        };
+        if self.accounts.get(namespace).is_some_and(is_unused) {
+            self.accounts.remove(namespace);
+        }
+    }
+}
+
+// === impl Quotas: entries ===
+
+impl Quotas {
+    /// The entry waits, and this is its first rank. It is open if it did not wait before.
+    pub(crate) fn follow(&mut self, entry: Entry, rank: Rank, namespace: &Arc<str>, need: &Need) {
+        if let Some(place) = self.places.get_mut(&entry) {
+            place.rank = rank;
+            let (need, is_held) = (place.need, place.is_held);
+            if is_held {
+                self.account(namespace).held.set(entry, Some((rank, need)));
+            }
+            return;
+        }
+        let place = Place { namespace: Arc::clone(namespace), rank, need: *need, is_held: false };
+        self.places.insert(entry, place);
+        let account = self.account(namespace);
+        account.open.insert(entry, need);
+        account.entries += 1;
+    }
+
+    /// The entry does not wait any more.
+    pub(crate) fn leave(&mut self, entry: Entry) {
+        let Some(Place { namespace, need, .. }) = self.places.remove(&entry) else { return };
+        let account = self.account(&namespace);
+        account.held.set(entry, None);
+        account.open.remove(entry, &need);
+        account.entries -= 1;
+        self.drop_unused(&namespace);
+    }
+
+    /// The quota holds the entry from now on.
+    pub(crate) fn hold(&mut self, entry: Entry) {
+        let Some(place) = self.places.get_mut(&entry) else { return };
+        place.is_held = true;
+        let (namespace, rank, need) = (Arc::clone(&place.namespace), place.rank, place.need);
+        let account = self.account(&namespace);
+        account.open.remove(entry, &need);
+        account.held.set(entry, Some((rank, need)));
+    }
+
+    /// The quota does not hold the entry.
+    pub(crate) fn open(&mut self, entry: Entry) {
+        let Some(place) = self.places.get_mut(&entry) else { return };
+        place.is_held = false;
+        let (namespace, need) = (Arc::clone(&place.namespace), place.need);
+        let account = self.account(&namespace);
+        account.held.set(entry, None);
+        account.open.insert(entry, &need);
+    }
+
+    pub(crate) fn is_held(&self, entry: Entry) -> bool {
+        self.places.get(&entry).is_some_and(|place| place.is_held)
+    }
+
+    /// An open entry that does not fit, or else the first held one that does.
+    pub(crate) fn next_change(&self, namespace: &str) -> Option<Change> {
+        let account = self.accounts.get(namespace)?;
+        let limits = account.limits(self.defaults.largest());
+        let is_full = account.executions_left() == 0;
+        let unfit = match is_full {
+            true => account.open.all.first().copied(),
+            false => account.open.first_over(&limits),
+        };
+        if let Some(entry) = unfit {
+            return Some(Change::Hold(entry));
+        }
+        let first = account.held.first(&limits, |_, _| true).filter(|_| !is_full);
+        first.map(|(_, entry)| Change::Open(entry))
+    }
+
+    /// Whether the quota holds an entry of a higher rank that fits into what is left.
+    pub(crate) fn precedes(&self, namespace: &str, rank: Rank) -> bool {
+        let Some(account) = self.accounts.get(namespace).filter(|it| it.executions_left() > 0)
+        else {
+            return false;
+        };
+        let first = account.held.first(&account.limits(self.defaults.largest()), |_, _| true);
+        first.is_some_and(|(first, _)| first < rank)
+    }
+
+    /// The namespace and rank of each entry, for the invariants.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Entry, &Arc<str>, Rank)> {
+        self.places.iter().map(|(entry, place)| (*entry, &place.namespace, place.rank))
+    }
+
+    /// What each namespace holds, for the invariants.
+    pub(crate) fn uses(&self) -> impl Iterator<Item = (&Arc<str>, &QuotaUse)> {
+        self.accounts.iter().map(|(namespace, account)| (namespace, &account.used))
+    }
+}
+
+// === impl Account ===
+
+impl Account {
+    /// What is left; disk has no quota.
+    fn limits(&self, defaults: Resources) -> Limits {
+        let left =
+            |most: Option<u64>, used: u64| most.map_or(u64::MAX, |it| it.saturating_sub(used));
+        let Self { quota, used: QuotaUse { held, .. }, .. } = self;
+        let room = Resources {
+            cpu_millis: left(quota.cpu_millis, held.cpu_millis),
+            memory_bytes: left(quota.memory_bytes, held.memory_bytes),
+            disk_bytes: u64::MAX,
+            gpus: left(quota.gpus, held.gpus),
+        };
+        Limits { room, defaults }
+    }
+
+    fn executions_left(&self) -> u64 {
+        self.quota.executions.map_or(u64::MAX, |most| most.saturating_sub(self.used.executions))
+    }
+
+    fn short(&self, need: &Resources) -> Option<Short> {
+        let Limits { room, .. } = self.limits(Resources::ZERO);
+        [
+            (self.executions_left() == 0, Short::Executions),
+            (need.cpu_millis > room.cpu_millis, Short::Cpu),
+            (need.memory_bytes > room.memory_bytes, Short::Memory),
+            (need.gpus > room.gpus, Short::Gpus),
+        ]
+        .into_iter()
+        .find_map(|(is_short, what)| is_short.then_some(what))
+    }
+}
+
+// === impl Open ===
+
+impl Open {
+    fn insert(&mut self, entry: Entry, need: &Need) {
+        self.all.insert(entry);
+        self.cpu.insert(entry, need.cpu_millis);
+        self.memory.insert(entry, need.memory_bytes);
+        if need.gpus > 0 {
+            self.gpus.insert(entry, Some(need.gpus));
+        }
+    }
+
+    fn remove(&mut self, entry: Entry, need: &Need) {
+        self.all.remove(&entry);
+        self.cpu.remove(entry, need.cpu_millis);
+        self.memory.remove(entry, need.memory_bytes);
+        self.gpus.remove(entry, Some(need.gpus));
+    }
+
+    fn first_over(&self, Limits { room, defaults }: &Limits) -> Option<Entry> {
+        let cpu = || self.cpu.first_over(room.cpu_millis, defaults.cpu_millis);
+        let memory = || self.memory.first_over(room.memory_bytes, defaults.memory_bytes);
+        cpu().or_else(memory).or_else(|| self.gpus.first_over(room.gpus, 0))
+    }
+}
+
+// === impl Asked ===
+
+impl Asked {
+    fn insert(&mut self, entry: Entry, asked: Option<u64>) {
+        match asked {
+            Some(amount) => self.given.insert((amount, entry)),
+            None => self.left.insert(entry),
+        };
+    }
+
+    fn remove(&mut self, entry: Entry, asked: Option<u64>) {
+        match asked {
+            Some(amount) => self.given.remove(&(amount, entry)),
+            None => self.left.remove(&entry),
+        };
+    }
+
+    fn first_over(&self, room: u64, default: u64) -> Option<Entry> {
+        let given = self.given.last().filter(|(amount, _)| *amount > room).map(|(_, entry)| *entry);
+        given.or_else(|| self.left.first().copied().filter(|_| default > room))
+    }
+}
+
+// === impl Defaults ===
+
+impl Defaults {
+    fn set(&mut self, node: NodeId, defaults: Option<(u64, u64)>) {
+        let before = match defaults {
+            Some(defaults) => self.of_node.insert(node, defaults),
+            None => self.of_node.remove(&node),
+        };
+        if before == defaults {
+            return;
+        }
+        for ((cpu, memory), is_new) in
+            before.map(|it| (it, false)).into_iter().chain(defaults.map(|it| (it, true)))
+        {
+            for (counts, amount) in [(&mut self.cpu_millis, cpu), (&mut self.memory_bytes, memory)]
+            {
+                let nodes = counts.entry(amount).or_default();
+                *nodes = if is_new { *nodes + 1 } else { nodes.saturating_sub(1) };
+                if *nodes == 0 {
+                    counts.remove(&amount);
+                }
+            }
+        }
+    }
+
+    /// The largest of each.
+    fn largest(&self) -> Resources {
+        let largest = |counts: &BTreeMap<u64, usize>| {
+            counts.last_key_value().map_or(0, |(amount, _)| *amount)
+        };
+        let (cpu_millis, memory_bytes) = (largest(&self.cpu_millis), largest(&self.memory_bytes));
+        Resources { cpu_millis, memory_bytes, ..Resources::ZERO }
+    }
+}
