@@ -43,13 +43,13 @@ export interface Job {
   Priority: number;
   Count?: number;
   Labels: Record<string, string>;
+  Meta?: Record<string, string>;
   State: JobState;
   Version: number;
   Revision: number;
   CreateTime: number;
   ModifyTime: number;
   Constraints?: Json[];
-  Meta?: Record<string, string>;
   DependsOn?: { JobID: string; Job?: string; Condition: string }[];
   Tasks?: Json[];
   Executions?: Counts;

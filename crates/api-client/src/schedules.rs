@@ -1,4 +1,4 @@
-//! Schedules.
+//! Schedules: put, list, describe, trigger and delete them.
 
 use std::fmt::Display;
 

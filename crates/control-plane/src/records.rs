@@ -4,12 +4,12 @@
 //! They are few and read often, so the step keeps all of them in memory and its runner publishes
 //! them. What a text means is the business of those who write it.
 
+pub mod schedules;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-
-use crate::schedule;
 
 /// The longest text of a record.
 pub const MAX_RECORD_BYTES: usize = 64 << 10;
@@ -236,7 +236,7 @@ impl Records {
             return Err(RecordRefusal::TooMany(key.kind));
         }
         if key.kind == RecordKind::Schedule
-            && let Some(reason) = schedule::no_room(self, key, value)
+            && let Some(reason) = schedules::no_room(self, key, value)
         {
             return Err(RecordRefusal::NoRoom { key: key.clone(), reason });
         }

@@ -16,16 +16,10 @@ use std::time::Duration;
 
 use self::cron::{Cron, Times};
 pub use self::due::{Next, next};
-use crate::records::{Record, RecordKey, RecordKind, Records};
-
-/// Schedules of one namespace: each may be due every minute.
-pub const MAX_SCHEDULES: usize = 1000;
-
-/// Bytes of all definitions: all of them are in memory.
-pub const MAX_SCHEDULES_BYTES: usize = 64 << 20;
-
-/// Bytes of a definition: a record holds a little more.
-pub const MAX_SCHEDULE_BYTES: usize = 60 << 10;
+use crate::records::Record;
+pub use crate::records::schedules::{
+    MAX_SCHEDULE_BYTES, MAX_SCHEDULES, MAX_SCHEDULES_BYTES, key, names,
+};
 
 /// Runs that a schedule remembers; the oldest goes first.
 pub const KEPT_RUNS: usize = 20;
@@ -108,40 +102,11 @@ pub struct Run {
     pub triggered: bool,
 }
 
-/// The key of a schedule's records; neither name has a '/'.
-pub fn key(namespace: &str, name: &str) -> String {
-    format!("{namespace}/{name}")
-}
-
-/// The namespace and the name in a key.
-pub fn names(key: &str) -> (&str, &str) {
-    key.split_once('/').unwrap_or(("", key))
-}
-
 /// How much later than its due times the schedule runs, always the same.
 pub fn jitter(key: &str, plan: &Plan) -> Duration {
     let digest = Sha256::digest(key);
     let number = digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
     Duration::from_secs(number % (u64::from(plan.jitter_seconds) + 1))
-}
-
-/// Why there is no room for this definition.
-pub(crate) fn no_room(records: &Records, key: &RecordKey, value: &str) -> Option<&'static str> {
-    if value.len() > MAX_SCHEDULE_BYTES {
-        return Some("a schedule with its job must have at most 60 KiB; make its job smaller");
-    }
-    let namespace = names(&key.key).0;
-    let (mut count, mut bytes) = (0, value.len());
-    let others = records.of_kind(RecordKind::Schedule).filter(|record| record.key != *key);
-    for record in others {
-        bytes += record.value.len();
-        count += usize::from(names(&record.key.key).0 == namespace);
-    }
-    if count >= MAX_SCHEDULES {
-        return Some("the namespace has 1000 schedules already; delete one first");
-    }
-    let is_full = bytes > MAX_SCHEDULES_BYTES;
-    is_full.then_some("all schedules together have 64 MiB already; delete one first")
 }
 
 // === impl Plan ===

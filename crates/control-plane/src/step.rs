@@ -35,10 +35,9 @@ use scheduler::time::Moment;
 
 use self::arrivals::Arrivals;
 use self::commit_builder::CommitBuilder;
-pub use self::due_run::{DueRun, Trigger};
 pub use self::event::{
-    Action, Delivery, Envelope, Event, Failure, GraphSubmission, IdempotencyKey, Lookups,
-    NotCreated, Origin, Reason, Refused, Reply, Request, Submission, TakeError, TermState,
+    Action, Delivery, DueRun, Envelope, Event, Failure, GraphSubmission, IdempotencyKey, Lookups,
+    NotCreated, Origin, Reason, Refused, Reply, Request, Submission, TakeError, TermState, Trigger,
 };
 use self::gate::Gate;
 pub use self::gate::{Release, Trust};

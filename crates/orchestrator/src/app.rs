@@ -116,7 +116,7 @@ fn spawn_watching(api: &Arc<Api>) {
     if let Some(issuer) = api.issuer.clone() {
         tokio::spawn(async move { issuer.prepare().await });
     }
-    tokio::spawn(schedules::run(Arc::clone(api)));
+    tokio::spawn(schedules::run(api.scheduling(), api.stopping.clone()));
     let (handle, view) = (api.handle.clone(), Arc::clone(&api.view));
     let uses = Arc::clone(&api.last_uses);
     let renewable_for = api.protection.as_ref().map(|protection| protection.renewable_for());

@@ -10,6 +10,7 @@ mod cluster;
 mod creating;
 mod credentials;
 pub mod driver;
+mod due_times;
 pub mod feed;
 mod files;
 mod groups;

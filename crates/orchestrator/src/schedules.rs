@@ -3,8 +3,6 @@
 //! The step says what is due ([`Action::Due`](control_plane::step::Action)), and accepts what comes
 //! back once. Whatever gets lost here comes again.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use std::sync::Arc;
 
 use api_types::Timestamp;
@@ -17,17 +15,21 @@ use futures_util::future::join_all;
 use scheduler::change::FIRST_VERSION;
 use scheduler::input::Submit;
 use serde_json::{Map, Value};
-use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
-use crate::http::Api;
-use crate::submission::{self, Accepted, Regexes, Rejected, mint};
+use crate::driver::Handle;
+use crate::submission::{self, Accepted, Regexes, Rejected, Requester, mint};
+use crate::view::View;
 use crate::{admission, namespaces};
 
-/// Due times between the step and the runner. The step bounds how many are on their way.
-#[derive(Default)]
-pub(crate) struct DueTimes {
-    waiting: Mutex<Vec<DueTime>>,
-    arrived: Notify,
+/// What a check of a schedule's job needs.
+#[derive(Clone)]
+pub(crate) struct Scheduling {
+    pub(crate) handle: Handle,
+    pub(crate) view: Arc<View>,
+    pub(crate) requester: Requester,
+    /// Whether a namespace must have been created.
+    pub(crate) asks_for_credentials: bool,
 }
 
 /// The job of a schedule, and what is known of its run.
@@ -41,10 +43,10 @@ pub(crate) struct ScheduledJob<'a> {
 }
 
 /// Checks the runs that are due, until the service stops.
-pub(crate) async fn run(api: Arc<Api>) {
-    while let Some(due) = api.stopping.run_until_cancelled(api.view.due().take()).await {
+pub(crate) async fn run(api: Scheduling, stopping: CancellationToken) {
+    while let Some(due) = stopping.run_until_cancelled(api.view.due().take()).await {
         failpoint::reach("schedule.due").await;
-        let checking = Arc::clone(&api);
+        let checking = api.clone();
         let checked = tokio::task::spawn_blocking(move || {
             due.into_iter().filter_map(|time| check_due(&checking, time)).collect::<Vec<_>>()
         });
@@ -62,7 +64,7 @@ pub(crate) async fn run(api: Arc<Api>) {
 }
 
 /// None for a schedule that has changed since: then something else is due.
-fn check_due(api: &Api, time: DueTime) -> Option<DueRun> {
+fn check_due(api: &Scheduling, time: DueTime) -> Option<DueRun> {
     let record = api.view.records().get(&RecordKind::Schedule.key(&*time.key))?;
     if record.version != time.version {
         return None;
@@ -75,7 +77,7 @@ fn check_due(api: &Api, time: DueTime) -> Option<DueRun> {
 }
 
 /// A job that is about to be stored, which its node may ask for immediately afterwards.
-pub(crate) fn submission_of(api: &Api, accepted: Accepted) -> Submission {
+pub(crate) fn submission_of(api: &Scheduling, accepted: Accepted) -> Submission {
     let Accepted { id, spec, spec_json, warnings, .. } = accepted;
     api.view.specs().insert(id, FIRST_VERSION, Arc::clone(&spec), spec_json.len());
     let submit = Submit { id, spec, spec_json, named: Vec::new(), rerun: None };
@@ -83,7 +85,7 @@ pub(crate) fn submission_of(api: &Api, accepted: Accepted) -> Submission {
 }
 
 /// Checks the job as a submission of now, with what its namespace permits now.
-pub(crate) fn check(api: &Api, scheduled: &ScheduledJob<'_>) -> Result<Accepted, Rejected> {
+pub(crate) fn check(api: &Scheduling, scheduled: &ScheduledJob<'_>) -> Result<Accepted, Rejected> {
     let ScheduledJob { namespace, schedule, job, due } = scheduled;
     let refused = |path: &str, reason: String| {
         Rejected::Invalid(vec![FieldError { path: path.to_owned(), reason }])
@@ -101,8 +103,7 @@ pub(crate) fn check(api: &Api, scheduled: &ScheduledJob<'_>) -> Result<Accepted,
     fill_in(fields, "Namespace", namespace);
     fill_in(fields, "Name", schedule);
     let body = serde_json::json!({ "Job": job }).to_string();
-    let accepted =
-        submission::accept(body.as_bytes(), mint(), &api.own.requester, Regexes::Compile)?;
+    let accepted = submission::accept(body.as_bytes(), mint(), &api.requester, Regexes::Compile)?;
     let spec: &JobSpec = &accepted.spec;
     if spec.namespace != *namespace {
         let reason = format!("must be that of the schedule, '{namespace}', or absent");
@@ -146,36 +147,7 @@ fn why(rejected: Rejected) -> String {
 }
 
 /// How far a schedule is, as far as it has come.
-pub(crate) fn position(api: &Api, key: &RecordKey) -> schedule::Position {
-    let record: Option<Record> = api.view.records().get(&RecordKind::ScheduleState.key(&*key.key));
+pub(crate) fn position(view: &View, key: &RecordKey) -> schedule::Position {
+    let record: Option<Record> = view.records().get(&RecordKind::ScheduleState.key(&*key.key));
     record.as_ref().and_then(schedule::Position::from_record).unwrap_or_default()
-}
-
-// === impl DueTimes ===
-
-impl DueTimes {
-    pub(crate) fn push(&self, due: Vec<DueTime>) {
-        self.waiting().extend(due);
-        self.arrived.notify_one();
-    }
-
-    /// Waits for some.
-    async fn take(&self) -> Vec<DueTime> {
-        loop {
-            let due = std::mem::take(&mut *self.waiting());
-            if !due.is_empty() {
-                return due;
-            }
-            self.arrived.notified().await;
-        }
-    }
-
-    /// A new term says again what is due.
-    pub(crate) fn clear(&self) {
-        self.waiting().clear();
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<DueTime>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }

@@ -5,7 +5,7 @@
 mod arguments;
 mod dependencies;
 mod findings;
-mod graph;
+pub(crate) mod graph;
 mod groups;
 mod job;
 mod params;
@@ -30,7 +30,6 @@ use control_plane::schedule::{SCHEDULE_META, SCHEDULED_TIME_ENV, SCHEDULED_TIME_
 use uuid::Uuid;
 
 use self::findings::Findings;
-pub(crate) use self::graph::{AcceptedGraph, accept_graph};
 pub(crate) use self::regexes::Regexes;
 use crate::admission::Admission;
 use crate::json::{self, Author, MAX_PROBLEMS, Texts, Unreadable};

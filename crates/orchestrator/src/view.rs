@@ -12,9 +12,9 @@ use scheduler::demand::{Demand, Want};
 
 use crate::changes::ChangeFeed;
 use crate::driver::presence::Presence;
+use crate::due_times::DueTimes;
 use crate::feed::Feed;
 use crate::records::Published;
-use crate::schedules::DueTimes;
 use crate::specs::SpecCache;
 
 #[derive(Default)]

@@ -8,9 +8,11 @@ use api_types::node::Node;
 use api_types::{JobId, NodeId, Timestamp};
 
 use crate::demand::Want;
+use crate::input::Refusal;
 use crate::plan::JobPlan;
 use crate::queue::quota::{Quota, QuotaUse};
-use crate::rules::{lease, offer};
+use crate::rerun::Rerun;
+use crate::rules::{self, lease, offer};
 use crate::scheduler::Scheduler;
 use crate::settle::notice;
 use crate::silence::NodeLease;
@@ -112,6 +114,11 @@ impl Scheduler {
     /// What placement would do with the job now.
     pub fn preview(&self, plan: &JobPlan, count: u32) -> Preview {
         dry_run::preview(&self.state, plan, count)
+    }
+
+    /// Whether such a job could begin now.
+    pub fn check_rerun(&self, plan: &JobPlan, rerun: &Rerun) -> Result<(), Refusal> {
+        rules::rerun::check(&self.state, plan, rerun)
     }
 
     /// Explanations that changed since the last call; `None` where no job waits any more. The driver

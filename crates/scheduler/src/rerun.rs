@@ -9,13 +9,9 @@ use crate::outcomes::{Outcomes, SlotOutcome};
 use crate::slots::Slots;
 
 /// Ranges of slots that the live jobs of a namespace may have in all, of those that have more than
-/// [`LISTED_RANGES`]. They are in memory, 12 bytes each. Beyond it, such a rerun is refused until
+/// [`LISTED_RANGES`](crate::slots::LISTED_RANGES). They are in memory, 12 bytes each. Beyond it, such a rerun is refused until
 /// one of them has ended.
 pub const MAX_RANGES: u64 = 2_000_000;
-
-/// The most ranges that are stored as a text, which each change of the job's row writes again. A
-/// job with more is stored with a chunk for each 4,096 slots from the beginning.
-pub const LISTED_RANGES: usize = 16;
 
 /// What a job runs again.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,9 @@ use core::fmt;
 use core::ops::RangeInclusive;
 use core::str::FromStr;
 
-use crate::rerun::LISTED_RANGES;
+/// The most ranges that are stored as a text, which each change of the job's row writes again. A
+/// job with more is stored with a chunk for each 4,096 slots from the beginning.
+pub const LISTED_RANGES: usize = 16;
 
 /// A set of slots. A clone of it shares its ranges.
 #[derive(Clone, PartialEq, Eq, Default)]

@@ -26,7 +26,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     what_did_not_run_could_not(world)?;
     world.reruns_ran_what_they_name()?;
     nothing_started_twice(world)?;
-    schedule::each_due_time_has_one_job(world)?;
+    schedule::each_due_time_has_one_job(&world.orchestrator.disk.store)?;
     unpublished_runs_are_not_repeated(world)?;
     an_outage_is_no_failure_of_a_task(world)
 }
@@ -42,7 +42,7 @@ fn every_accepted_job_is_stored_once(world: &World) -> Result<(), String> {
             return Err(format!("job {job} was accepted and is not stored"));
         }
     }
-    let submitted = store.jobs.len() - schedule::jobs(world);
+    let submitted = store.jobs.len() - schedule::jobs(store);
     if submitted != accepted {
         return Err(format!("{accepted} jobs were accepted, {submitted} are stored"));
     }

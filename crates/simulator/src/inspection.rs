@@ -13,8 +13,8 @@ use scheduler::change::{EventRow, EventSubject};
 
 use super::agent::Agent;
 use super::docker::{DAMAGED, IMPOSSIBLE};
-use super::groups;
 use super::orchestrator::Disk;
+use super::units;
 use super::workload::DECLINED;
 
 /// What the history says of an offer that is taken back.
@@ -72,7 +72,7 @@ impl Inspection {
                 most == 0 || live <= most as usize,
                 "{live} executions of job {job} are live, which allows {most}"
             );
-            groups::check_limits(disk, job, &self.placed);
+            units::check_limits(disk, job, &self.placed);
         }
         if new == ComputeState::AskForBid {
             self.offered.entry(id).or_insert(now);

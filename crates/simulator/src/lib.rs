@@ -36,6 +36,7 @@ mod schedule;
 mod session;
 mod summary;
 mod trouble;
+mod units;
 mod workload;
 mod world;
 

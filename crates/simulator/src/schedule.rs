@@ -22,7 +22,6 @@ use uuid::Uuid;
 
 use crate::random::Random;
 use crate::workload;
-use crate::world::World;
 
 const NAME: &str = "every-minute";
 
@@ -94,46 +93,48 @@ pub(super) fn checked(time: DueTime, number: u64) -> DueRun {
     DueRun { time, checked: Ok(Box::new(submission)) }
 }
 
-fn record(world: &World, kind: RecordKind) -> Option<Record> {
-    world.orchestrator.disk.store.record(&kind.key(key())).cloned()
+fn record(store: &MemoryStore, kind: RecordKind) -> Option<Record> {
+    store.record(&kind.key(key())).cloned()
 }
 
-fn position(world: &World) -> Position {
-    let record = record(world, RecordKind::ScheduleState);
+fn position(store: &MemoryStore) -> Position {
+    let record = record(store, RecordKind::ScheduleState);
     record.as_ref().and_then(Position::from_record).unwrap_or_default()
 }
 
 /// The due times of its jobs.
-fn started(world: &World) -> Vec<String> {
-    let specs = world.orchestrator.disk.specs.values();
-    specs.filter_map(|spec: &Arc<JobSpec>| spec.meta.get(SCHEDULED_TIME_META).cloned()).collect()
+fn started(store: &MemoryStore) -> Vec<String> {
+    let specs = store
+        .new_jobs
+        .values()
+        .map(|job| serde_json::from_str::<JobSpec>(&job.spec_json).expect("what was submitted"));
+    specs.filter_map(|spec| spec.meta.get(SCHEDULED_TIME_META).cloned()).collect()
 }
 
 /// How many of the stored jobs are its.
-pub(super) fn jobs(world: &World) -> usize {
-    started(world).len()
+pub(super) fn jobs(store: &MemoryStore) -> usize {
+    started(store).len()
 }
 
 /// Whether every time that is due by the wall clock is decided.
-pub(super) fn has_caught_up(world: &World) -> bool {
-    let Some(definition) = record(world, RecordKind::Schedule) else { return true };
+pub(super) fn has_caught_up(store: &MemoryStore, wall: Timestamp) -> bool {
+    let Some(definition) = record(store, RecordKind::Schedule) else { return true };
     let definition = Definition::from_record(&definition).expect("as it was put");
-    let wall = world.orchestrator.machine.reading(world.now).wall;
     let since = definition.plan.since;
-    let decided = position(world).last_due.unwrap_or(since).max(since);
+    let decided = position(store).last_due.unwrap_or(since).max(since);
     let times = definition.plan.times().expect("as it was put");
     times.after(decided).is_none_or(|due| due + DECIDED_AFTER > wall)
 }
 
 /// Each due time up to the last one that was decided has exactly one job: nothing forbids any.
-pub(super) fn each_due_time_has_one_job(world: &World) -> Result<(), String> {
-    let Some(definition) = record(world, RecordKind::Schedule) else { return Ok(()) };
+pub(super) fn each_due_time_has_one_job(store: &MemoryStore) -> Result<(), String> {
+    let Some(definition) = record(store, RecordKind::Schedule) else { return Ok(()) };
     let plan = Definition::from_record(&definition).expect("as it was put").plan;
-    let position = position(world);
+    let position = position(store);
     if let Some(run) = position.runs.iter().find(|run| run.outcome != RunOutcome::Started) {
         return Err(format!("the run of {} is {}: {}", run.due.rfc3339(), run.outcome, run.reason));
     }
-    let mut jobs = started(world);
+    let mut jobs = started(store);
     jobs.sort();
     if let Some(twice) = jobs.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(format!("two jobs were started for {}", twice[0]));

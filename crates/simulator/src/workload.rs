@@ -1,6 +1,6 @@
 //! The requests of clients: jobs of every type, stops, and actions on nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api_types::JobId;
@@ -74,6 +74,16 @@ const KINDS: [(Kind, &str); 4] = [
     (Kind::Impossible, "impossible"),
     (Kind::Hostile, "hostile"),
 ];
+
+/// What is to run again.
+#[derive(Debug)]
+pub(super) struct Again {
+    /// `None` if nothing was submitted.
+    pub(super) request: Option<usize>,
+    pub(super) of: JobId,
+    /// The slots of which no execution completed before the job ended.
+    pub(super) expected: BTreeSet<u32>,
+}
 
 /// How a job is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,7 +209,8 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
     if finite && random.chance(LIMITED) {
         spec.max_running = u32::try_from(random.within(1..4)).expect("small");
     }
-    if finite {
+    // Slots that are declined wait for a thousand seconds, and would do so one after the other.
+    if finite && spec.name != DECLINED {
         groups::join(&mut spec);
     }
     if finite && random.chance(NAMING) {

@@ -28,12 +28,12 @@ use self::epilogue::Epilogue;
 use super::agent::Agent;
 use super::coverage::Coverage;
 use super::faults::{self, Faults, HEALED};
-use super::groups::IdleUnits;
 use super::inspection::Inspection;
 use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use super::orchestrator::{Orchestrator, Stream};
 use super::summary::{Sabotage, Summary};
-use super::workload::{self, ClientRequest, ExpectedEnd, RequestState};
+use super::units::IdleUnits;
+use super::workload::{self, Again, ClientRequest, ExpectedEnd, RequestState};
 use crate::random::Random;
 
 /// Duration of faults and new work.
@@ -62,7 +62,7 @@ pub(super) struct World {
     /// Submissions of jobs that depend on earlier ones.
     chained: BTreeSet<usize>,
     pub(super) summary: Summary,
-    reruns: Vec<reruns::Again>,
+    reruns: Vec<Again>,
     inspection: Inspection,
     coverage: Coverage,
     idle_units: IdleUnits,

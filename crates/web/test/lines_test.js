@@ -10,6 +10,7 @@ import {
   listArguments,
   logArguments,
   nodeListArguments,
+  rerunArguments,
   stopArguments,
 } from "../assets/lines.js";
 
@@ -36,6 +37,8 @@ Deno.test("the filters of a list are arguments of jobctl", () => {
 Deno.test("what is chosen on a tab is an argument of jobctl, and what is not is left out", () => {
   assertEquals(option("--reason", ""), []);
   assertEquals(stopArguments(["j-1", "j-2"], "too slow"), ["stop", "j-1", "j-2", "--reason", "too slow"]);
+  assertEquals(rerunArguments("j-1", "Failed"), ["rerun", "j-1", "--failed", "--detach"]);
+  assertEquals(rerunArguments("j-1", "All"), ["rerun", "j-1", "--detach"]);
   assertEquals(executionArguments("j-1", "created"), ["executions", "j-1"]);
   assertEquals(executionArguments("j-1", "state"), ["executions", "j-1", "--sort", "state", "--reverse"]);
   assertEquals(logArguments("j-1", { execution: "", stream: "stderr" }), [

@@ -1,7 +1,7 @@
 //! What becomes of due times that were missed, and what of a schedule has a bound.
 
 use super::*;
-use crate::records::{Expected, RecordRefusal, RecordWrite};
+use crate::records::{Expected, RecordKind, RecordRefusal, RecordWrite, Records};
 
 fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()

@@ -1,7 +1,6 @@
 //! Runs of schedules that come back from the runner: the job and the state of the schedule are one
 //! commit.
 
-use api_types::Timestamp;
 use api_types::job::CreateJob;
 use api_types::schedule::{Overlap, RunOutcome};
 use scheduler::Scheduler;
@@ -9,26 +8,10 @@ use scheduler::input::Input;
 use scheduler::time::Now;
 
 use super::commit_builder::CommitBuilder;
-use super::event::{NotCreated, Submission};
+use super::event::{DueRun, NotCreated, Trigger};
 use super::schedules::{self, DueTime, Schedules};
 use crate::records::{RecordKind, RecordWrite, Records};
 use crate::schedule::{Position, Run};
-
-/// A due time with what became of its check as a submission: the job, or why there is none.
-#[derive(Debug)]
-pub struct DueRun {
-    pub time: DueTime,
-    pub checked: Result<Box<Submission>, String>,
-}
-
-/// A run that a caller asks for now.
-#[derive(Debug)]
-pub struct Trigger {
-    /// Of the schedule.
-    pub key: String,
-    pub due: Timestamp,
-    pub submission: Submission,
-}
 
 // === impl CommitBuilder: schedules ===
 

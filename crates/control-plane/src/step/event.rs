@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use api_types::JobId;
 use api_types::graph::CreateGraph;
 use api_types::job::CreateJob;
+use api_types::{JobId, Timestamp};
 use scheduler::change::Effect;
 use scheduler::input::{Answer, Input, Refusal, Submit, SubmitGraph};
 use scheduler::mint::Mint;
@@ -13,7 +13,6 @@ use scheduler::silence::HeartbeatArrival;
 use scheduler::time::{Moment, Now};
 use scheduler::{Restore, RestoreError, Scheduler, Settings};
 
-use super::due_run::{DueRun, Trigger};
 use super::gate::Release;
 use super::schedules::DueTime;
 use crate::audit::{AuditEntry, Chains};
@@ -92,6 +91,22 @@ pub struct GraphSubmission {
     pub submit: SubmitGraph,
     pub warnings: Vec<String>,
     pub key: Option<IdempotencyKey>,
+}
+
+/// A due time with what became of its check as a submission: the job, or why there is none.
+#[derive(Debug)]
+pub struct DueRun {
+    pub time: DueTime,
+    pub checked: Result<Box<Submission>, String>,
+}
+
+/// A run that a caller asks for now.
+#[derive(Debug)]
+pub struct Trigger {
+    /// Of the schedule.
+    pub key: String,
+    pub due: Timestamp,
+    pub submission: Submission,
 }
 
 /// The `Idempotency-Key` of a request, and the SHA-256 of its body.

@@ -6,7 +6,7 @@ use api_types::dependency::Condition;
 use api_types::job::JobStateType;
 use api_types::{GraphId, JobId, Timestamp};
 
-use super::Namespaces;
+use super::query::Namespaces;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredGraph {

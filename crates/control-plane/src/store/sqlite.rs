@@ -19,6 +19,7 @@ mod file;
 mod graphs;
 mod health;
 mod history;
+mod indexes;
 mod jobs;
 mod keys;
 mod load;

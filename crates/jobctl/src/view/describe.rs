@@ -8,6 +8,7 @@ use api_types::execution::Execution;
 use api_types::job::{Constraint, Job, JobSpec, OnConflict, RetryPolicy, Task, Timeouts};
 use api_types::node::{Node, NodeHealth, RefusedAgent};
 use api_types::quantity::Resources;
+use api_types::rerun::RERUN_OF;
 use api_types::words::execution_word;
 use api_types::{ExecutionId, Timestamp};
 use serde_json::Value;
@@ -29,6 +30,7 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
         .add("Name", &spec.name)
         .add("Namespace", &spec.namespace)
         .add("Type", spec.job_type.as_str())
+        .add_some("Rerun of", spec.meta.get(RERUN_OF).cloned().unwrap_or_default())
         .add_toned("State", state.as_str(), job_tone(state))
         .add_some("Message", with_local_times(&job.state.message))
         .add_some(

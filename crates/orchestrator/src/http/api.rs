@@ -28,6 +28,7 @@ use crate::observer::Observer;
 use crate::protection::Protection;
 use crate::reads::{AskedBy, Reader};
 use crate::rotation::Rotation;
+use crate::schedules::Scheduling;
 use crate::submission::Requester;
 use crate::view::View;
 
@@ -71,6 +72,16 @@ impl Api {
             view: Arc::clone(&self.view),
             keys: Arc::clone(&self.keys),
             protection: self.protection.clone(),
+        }
+    }
+
+    /// What checks the jobs of schedules.
+    pub(crate) fn scheduling(&self) -> Scheduling {
+        Scheduling {
+            handle: self.handle.clone(),
+            view: Arc::clone(&self.view),
+            requester: self.own.requester.clone(),
+            asks_for_credentials: self.asks_for_credentials,
         }
     }
 

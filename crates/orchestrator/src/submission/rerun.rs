@@ -180,7 +180,7 @@ fn apply(job: &mut Value, mut patch: Map<String, Value>) -> Result<bool, Vec<Fie
 
 impl Accepted {
     /// As a rerun of this job, whose executions are told that there are `told_count`.
-    pub(crate) fn as_rerun(self, of: JobId, told_count: u32, priority_given: bool) -> Self {
+    pub(crate) fn into_rerun(self, of: JobId, told_count: u32, priority_given: bool) -> Self {
         let mut spec = std::sync::Arc::unwrap_or_clone(self.spec);
         spec.meta.insert(RERUN_OF.to_owned(), of.to_string());
         spec.meta.insert(EXECUTION_COUNT.to_owned(), told_count.to_string());

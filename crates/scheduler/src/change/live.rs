@@ -70,6 +70,7 @@ pub struct LiveJobRow {
 
 /// What was stored with a job's specification.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all plans are stored ones")]
 pub enum LoadedPlan {
     Stored(JobPlan),
     /// No plan that this release can read. The specification as stored, which may be damaged too.

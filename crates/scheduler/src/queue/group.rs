@@ -13,7 +13,6 @@ use alloc::vec::Vec;
 
 use api_types::JobId;
 
-use crate::queue::Queue;
 use crate::rank::{ClassId, Rank};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -302,43 +301,6 @@ impl Groups {
     /// The groups of an entry that waits.
     pub(crate) fn groups_of(&self, entry: Entry) -> Option<&Arc<[GroupId]>> {
         self.waiting.get(&entry).map(|place| &place.groups)
-    }
-}
-
-// === impl Queue: classes of groups ===
-
-impl Queue {
-    /// The group, which is full, keeps the class out of the heads of its pool.
-    pub(crate) fn hold(&mut self, id: ClassId, by: GroupId) {
-        let class = self.class_mut(id);
-        let Some(rank) = class.waiting.first().copied() else { return };
-        // Nodes that gain room from now on are not offered to it.
-        class.annotated |= core::mem::take(&mut class.blocked);
-        class.restored = false;
-        self.groups.hold(Entry::Class(id), rank, by);
-        self.head_changed(id);
-    }
-
-    /// No group keeps the class out of the heads of its pool.
-    pub(crate) fn open(&mut self, id: ClassId) {
-        self.groups.open(Entry::Class(id));
-        self.head_changed(id);
-    }
-
-    /// Whether a group that is full keeps the class out of the heads of its pool.
-    pub(crate) fn is_held(&self, id: ClassId) -> bool {
-        self.groups.is_held(Entry::Class(id))
-    }
-
-    /// The group that has no unit for a job of the class.
-    pub(crate) fn lacking(&self, id: ClassId) -> Option<GroupId> {
-        self.groups.lacking(&self.class(id).groups)
-    }
-
-    /// The first job of the class that waits for room, not for a group.
-    pub(crate) fn first_of(&self, id: ClassId) -> Option<Rank> {
-        let class = self.classes.get(&id)?;
-        class.waiting.first().copied().filter(|_| !self.is_held(id))
     }
 }
 

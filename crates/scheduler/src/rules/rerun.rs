@@ -1,8 +1,10 @@
 //! Jobs that run slots of another one again.
 
 use alloc::borrow::ToOwned;
+use alloc::string::String;
 
 use api_types::JobId;
+use api_types::job::JobType;
 
 use crate::input::Refusal;
 use crate::plan::JobPlan;
@@ -17,6 +19,12 @@ pub(crate) fn check(state: &State, plan: &JobPlan, rerun: &Rerun) -> Result<(), 
     if more > 0 && ranges + more > MAX_RANGES {
         let namespace = plan.namespace.clone();
         return Err(Refusal::TooScattered { namespace, ranges, more });
+    }
+    if plan.job_type == JobType::Ops
+        && let Some(index) = rerun.slots.iter().find(|index| !rerun.nodes.contains_key(index))
+    {
+        let (node, why) = (String::new(), "is not known");
+        return Err(Refusal::SlotWithoutNode { index, node, why });
     }
     for (index, id) in &rerun.nodes {
         let node = state.nodes.get(id);

@@ -68,12 +68,9 @@ pub(crate) fn record(
     let Submit { id, spec, spec_json, rerun, .. } = submit;
     let job_plan = plan_of(&spec);
     let (stored, evaluation) = (job_plan.to_text().into(), state.mint.evaluation());
-    let max_running = job_plan.max_running;
-    let max_failed = job_plan.max_failed;
-    let JobPlan { namespace, groups, replaces, .. } = &job_plan;
-    let replaces = *replaces;
+    let JobPlan { max_running, max_failed, told_count, replaces, .. } = job_plan;
+    let JobPlan { namespace, groups, .. } = &job_plan;
     let (groups, number) = state.queue.groups.add_job(namespace, groups, id, replaces);
-    let told_count = job_plan.told_count;
     let (plan, class) = state.enter_queue(job_plan, id, turn.wall, turn.now, Arc::clone(&groups));
     let slots = match &rerun {
         Some(rerun) => rerun.slots.clone(),

@@ -62,6 +62,11 @@ pub(crate) fn work_off_backlog(settle: &mut Settle, state: &mut State, turn: &mu
         settle::pass(settle, state, turn);
     }
     tell_dependants(settle, state, turn);
+    look_for_room(settle, state, turn);
+}
+
+/// Compares nodes with pools, and places what waits for room, for nodes or for units.
+fn look_for_room(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) {
     while !turn.budget.is_spent()
         && let Some((node, after)) = settle.backlog.comparisons.pop_first()
     {

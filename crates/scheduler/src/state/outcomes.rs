@@ -41,7 +41,11 @@ pub(crate) fn note_first_failure(state: &mut State, turn: &mut Turn<'_>, id: Job
 /// Drops a slot that waits and is not tried again.
 pub(crate) fn drop_waiting(state: &mut State, turn: &mut Turn<'_>, id: JobId, index: u32) {
     let Some(job) = state.jobs.get_mut(&id) else { return };
-    let Some(pinned) = job.extras.pending().get(index).map(|slot| slot.pinned) else { return };
+    let Some(slot) = job.extras.pending().get(index) else { return };
+    let (pinned, was_placed) = (slot.pinned, slot.previous.is_some());
+    if let Some(node) = pinned.filter(|_| !was_placed) {
+        turn.out.changes.unplaced.push((id, index, node));
+    }
     job.take_pending(index, &mut turn.out.changes);
     state.queue.quotas.unqueued(&job.plan.namespace, 1);
     state.timers.cancel(Timer::Retry(id, index));

@@ -9,7 +9,6 @@ mod damage;
 mod definite;
 mod demand;
 mod dependencies;
-mod dependencies;
 mod groups;
 mod health;
 mod idle;

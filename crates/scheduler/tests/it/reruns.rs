@@ -28,7 +28,8 @@ fn rerun_with(
         spec.count = slots.len();
     }
     let (id, rerun) = (JobId::from_uuid(world.id()), Some(Arc::new(Rerun::new(slots, nodes))));
-    let submit = Submit { id, spec_json: spec_json(&spec), spec: spec.into(), rerun };
+    let submit =
+        Submit { id, spec_json: spec_json(&spec), spec: spec.into(), named: Vec::new(), rerun };
     (id, world.handle(Input::Submit(Box::new(submit))))
 }
 

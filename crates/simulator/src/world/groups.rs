@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::World;
-use crate::groups::{self, CHANGING, GROUPS};
+use crate::groups::{CHANGING, GROUPS};
 use crate::network::RequestBody;
 use crate::summary::Sabotage;
+use crate::units;
 
 /// Changes of the limit while there are faults.
 const CHANGES: usize = 3;
@@ -43,7 +44,7 @@ impl World {
         }
         for (name, _) in GROUPS {
             let disk = &self.orchestrator.disk;
-            let taken = groups::delayed(disk, name);
+            let taken = units::delayed(disk, name);
             let limit = disk.limits.last(name).saturating_sub(taken);
             let body = RequestBody::PutGroup { name: name.to_owned(), limit, is_stored: false };
             self.add_request(body, Duration::ZERO);

@@ -17,20 +17,10 @@ use scheduler::rerun::{Rerun, select};
 use super::World;
 use crate::network::RequestBody;
 use crate::summary::Sabotage;
-use crate::workload::ExpectedEnd;
+use crate::workload::{Again, ExpectedEnd};
 
 /// Jobs of a run that run again.
 const MOST: usize = 3;
-
-/// What is to run again.
-#[derive(Debug)]
-pub(crate) struct Again {
-    /// `None` if nothing was submitted.
-    request: Option<usize>,
-    of: JobId,
-    /// The slots of which no execution completed before the job ended.
-    expected: BTreeSet<u32>,
-}
 
 impl World {
     /// Runs again what did not complete of the first jobs.
@@ -83,6 +73,8 @@ impl World {
         let mut spec: JobSpec = serde_json::from_str(&store.new_jobs[&of].spec_json)
             .map_err(|error| format!("the specification of job {of}: {error}"))?;
         spec.meta.insert(EXECUTION_COUNT.to_owned(), row.slots.len().to_string());
+        // As the service does: what the first job waited for is decided.
+        spec.depends_on.clear();
         let request = (!slots.is_empty()).then_some(self.requests.len());
         self.reruns.push(Again { request, of, expected });
         if let Some(request) = request {
@@ -132,7 +124,10 @@ fn nodes_are_known(store: &MemoryStore, job: JobId) -> bool {
     let nodes = store.slot_nodes(job);
     let is_known = |node| store.nodes.get(node).is_some_and(|row| !row.is_forgotten);
     match is_ops {
-        true => nodes.values().all(is_known),
+        true => {
+            let has_node = |index: u32| nodes.get(&index).is_some_and(is_known);
+            store.jobs[&job].slots.iter().all(has_node)
+        }
         false => store.new_jobs[&job].job_type == JobType::Batch,
     }
 }

@@ -12,12 +12,17 @@ impl World {
         self.requests.iter().all(|request| request.state != RequestState::Open)
             && self.orchestrator.disk.store.jobs.values().all(|job| !job.live)
             && self.agents.iter().all(|agent| agent.gone || agent.is_idle())
-            && schedule::has_caught_up(self)
+            && self.schedule_has_caught_up()
+    }
+
+    fn schedule_has_caught_up(&self) -> bool {
+        let wall = self.orchestrator.machine.reading(self.now).wall;
+        schedule::has_caught_up(&self.orchestrator.disk.store, wall)
     }
 
     pub(super) fn why_not_settled(&self) -> String {
         let mut reasons = Vec::new();
-        if !schedule::has_caught_up(self) {
+        if !self.schedule_has_caught_up() {
             reasons.push("a schedule has due times that are not decided".to_owned());
         }
         for (number, request) in self.requests.iter().enumerate() {

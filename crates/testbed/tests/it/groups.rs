@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use api_types::JobId;
+use api_types::execution::ComputeState;
 use api_types::group::PutGroup;
 use api_types::job::{JobStateType, JobType};
 use serde_json::{Value, json};
@@ -137,7 +138,8 @@ async fn of_jobs_that_replace_each_other_the_last_one_runs_once_the_first_proces
         let most = running(&cluster).await;
         assert!(most <= 1, "two processes of the group run");
         let found = cluster.executions(jobs[2]).await;
-        let has_begun = found.iter().any(|it| it.compute_state.state_type.code() >= 5);
+        let has_begun =
+            found.iter().any(|it| it.compute_state.state_type >= ComputeState::BidAccepted);
         if has_begun { Ok(()) } else { Err(format!("{found:?}")) }
     })
     .await;

@@ -49,3 +49,33 @@ async fn a_large_array_shows_its_outcomes_by_range_and_each_of_them_after_a_clic
     })
     .await;
 }
+
+/// Chooses another set of indexes in the dialog.
+const CHOOSE_ALL: &str = "(() => { const choice = document.querySelector('dialog select'); \
+    choice.value = 'All'; choice.dispatchEvent(new Event('change')); return true; })()";
+
+#[tokio::test]
+async fn a_job_that_ended_runs_again_after_a_question_that_names_the_indexes() {
+    let agent = AgentSpec::new().engines("noop").setting("COMPUTE_AGENT_NAME", "worker-1");
+    let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
+    let mut job = noop();
+    job["Name"] = json!("array");
+    job["Count"] = json!(6);
+    job["MaxFailed"] = json!(-1);
+    job["Tasks"][0]["Engine"]["Params"] = json!({ "FailEvery": 3 });
+    let job = cluster.submit(&job).await;
+    cluster.wait_for_job(job, JobStateType::Failed).await;
+    let axe = axe();
+    in_browser(&cluster, async |browser| {
+        browser.visit(&format!("/jobs/{job}")).await;
+        browser.click("Run again…").await;
+        browser.wait_for_text("2 executions: 2,5").await;
+        assert_accessible(browser, axe.as_deref(), "rerun").await;
+        assert_eq!(browser.value(CHOOSE_ALL).await, json!(true));
+        browser.wait_for_text("6 executions: 0-5").await;
+        browser.click("Run again").await;
+        browser.wait_for_text("rerun of").await;
+        browser.assert_no_fault("rerun").await;
+    })
+    .await;
+}

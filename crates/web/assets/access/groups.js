@@ -34,7 +34,11 @@ export function groupTable(refresh) {
   );
   const none = empty(
     "No groups",
-    h("p", null, "A concurrency group limits how many executions of all jobs that name it run at the same time."),
+    h(
+      "p",
+      null,
+      "A concurrency group limits how many executions of all jobs that name it run at the same time.",
+    ),
   );
   return {
     element: h("div", null, table, none),
@@ -117,7 +121,11 @@ async function showJobs({ Name, Namespace }) {
         "form",
         { method: "dialog" },
         h("h2", { id: "dialog-title", class: "wrap" }, `Jobs of ${Name}`),
-        jobs(`${plural(group.Running, "execution")} of ${count(group.Limit)}`, group.Holders ?? [], group.Holding),
+        jobs(
+          `${plural(group.Running, "execution")} of ${count(group.Limit)}`,
+          group.Holders ?? [],
+          group.Holding,
+        ),
         jobs(`${waiting(group)} waiting, the next ones first`, group.Waiters ?? [], group.Waiting),
         h("div", { class: "actions" }, h("button", { type: "submit" }, "Close")),
       ),
@@ -166,13 +174,26 @@ export async function putGroup(before, namespaces, refresh) {
     title: before ? `Limit of ${before.Name}` : "Create a concurrency group",
     body: [
       ...named.fields,
-      field("Limit", "Limit", limit, "Executions that may run at the same time. A lower limit stops nothing; 0 pauses."),
+      field(
+        "Limit",
+        "Limit",
+        limit,
+        "Executions that may run at the same time. A lower limit stops nothing; 0 pauses.",
+      ),
     ],
     copies: copyLines(
       "putting the group",
       () => curl("PUT", url(), { body: { Limit: Limit() } }),
       () =>
-        jobctl(["group", "put", named.name(), "--namespace", named.namespace(), "--limit", limit.value || "N"]),
+        jobctl([
+          "group",
+          "put",
+          named.name(),
+          "--namespace",
+          named.namespace(),
+          "--limit",
+          limit.value || "N",
+        ]),
     ),
     confirm: before ? "Change" : "Create",
     send: async () => {

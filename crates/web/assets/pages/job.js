@@ -4,7 +4,7 @@ import { get, path } from "../api.js";
 import { runTime, timeAgo, timed } from "../elements/clock.js";
 import { idText } from "../elements/copy.js";
 import { fill, h } from "../dom.js";
-import { count, plural } from "../format.js";
+import { count, plural, short } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { dependencies } from "../job/dependencies.js";
 import { failedPanel } from "../job/failed.js";
@@ -190,6 +190,7 @@ function showHead(head, job, explanation, refresh, signal) {
       fact("namespace", job.Namespace),
       fact("priority", String(job.Priority)),
       h("span", null, "submitted ", timeAgo(job.CreateTime)),
+      rerunOf(job),
       ended
         ? h(
           "span",
@@ -226,6 +227,12 @@ function progressText(counts) {
     counts.Failed ? plural(counts.Failed, "failure") : "",
   ].filter(Boolean);
   return `${plural(counts.Total, "execution")}${parts.length ? `: ${parts.join(", ")}` : ""}`;
+}
+
+/** The job whose indexes this one runs again. @param {Job} job */
+function rerunOf({ Meta }) {
+  const first = Meta?.["service.org/rerun-of"];
+  return first ? h("span", null, "rerun of ", h("a", { href: `/jobs/${first}` }, short(first))) : null;
 }
 
 /** @param {string} word @param {string} value */

@@ -151,7 +151,11 @@ function facts(schedule) {
     { class: "section" },
     h("header", null, h("h2", null, "Next times")),
     NextTimes.length ? h("ol", null, times) : h("p", null, nextOf(schedule)),
-    h("dl", { class: "facts" }, rows.map(([word, value]) => h("div", null, h("dt", null, word), h("dd", null, value)))),
+    h(
+      "dl",
+      { class: "facts" },
+      rows.map(([word, value]) => h("div", null, h("dt", null, word), h("dd", null, value))),
+    ),
   );
 }
 

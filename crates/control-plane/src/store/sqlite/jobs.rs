@@ -5,12 +5,11 @@ use std::collections::HashSet;
 use api_types::JobId;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Transaction, params};
 use scheduler::change::{JobRow, NewJobRow};
-use scheduler::slots::Slots;
 
+use super::indexes::indexes;
 use super::name::{self, NameColumns};
-use super::outcomes;
 use super::row::{
-    self, Id, bad_record, counter, job_state, job_state_code, job_type, job_type_code, moment_value,
+    self, Id, counter, job_state, job_state_code, job_type, job_type_code, moment_value,
 };
 use super::select::{COUNTED, Selection};
 use super::specs::{self, JOIN_NEWEST, SpecRows};
@@ -20,10 +19,6 @@ use crate::store::{JobQuery, Page, StoreError, StoredJob};
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
     j.modify_time, coalesce(j.name, j.stem || '-' || substr(lower(hex(j.id)), 1, 4)), j.namespace,
     j.type, j.priority, j.failed_slots, j.waiting_since IS NOT NULL FROM job AS j";
-
-/// What the column `indexes` holds of slots that a text should not list, since each change of the row
-/// writes it again: the chunks of outcomes say which they are.
-const SCATTERED: &str = "chunks";
 
 /// A page ends early, and reports that more follows, once its specifications exceed this in total:
 /// a thousand jobs with inline inputs would be gigabytes.
@@ -218,34 +213,6 @@ pub(super) fn jobs(
 
 fn sql(condition: &str) -> String {
     format!("SELECT {COLUMNS} {JOIN_NEWEST} WHERE {condition}")
-}
-
-/// What the column `indexes` holds after the number of slots: nothing, for nearly all jobs.
-fn indexes(slots: &Slots) -> Option<String> {
-    if slots.is_scattered() {
-        return Some(SCATTERED.to_owned());
-    }
-    (*slots != Slots::below(slots.len())).then(|| slots.to_string())
-}
-
-/// The slots of the job with this number, whose columns `slots` and `indexes` these are.
-pub(super) fn slots(
-    connection: &Connection,
-    number: i64,
-    count: u32,
-    indexes: Option<String>,
-) -> Result<Slots, StoreError> {
-    match indexes {
-        None => Ok(Slots::below(count)),
-        Some(indexes) if indexes == SCATTERED => {
-            let slots = outcomes::chunks(connection, number)?.slots();
-            match slots.len() == count {
-                true => Ok(slots),
-                false => Err(bad_record(format!("{} of {count} indexes", slots.len()))),
-            }
-        }
-        Some(indexes) => indexes.parse().map_err(bad_record),
-    }
 }
 
 fn read_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {

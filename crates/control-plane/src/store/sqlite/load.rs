@@ -13,7 +13,7 @@ use scheduler::change::{Grant, JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow
 
 use super::row::{self, Id, bad_record, counter, job_state, job_type, job_type_code};
 use super::specs::{self, JOIN_NEWEST};
-use super::{dependencies, executions, health, jobs, nodes as node_history, outcomes};
+use super::{dependencies, executions, health, indexes, nodes as node_history, outcomes};
 use crate::store::StoreError;
 
 pub(super) fn load(
@@ -58,7 +58,7 @@ fn live_jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result
                 start_time: row::time_option(row, 6)?,
                 running: row.get(15)?,
                 failed: row.get(16)?,
-                slots: jobs::slots(connection, row.get(18)?, row.get(7)?, row.get(17)?)?,
+                slots: indexes::slots(connection, row.get(18)?, row.get(7)?, row.get(17)?)?,
                 fresh: row.get(8)?,
                 completed: row.get(9)?,
                 failed_slots: row.get(22)?,
@@ -175,7 +175,7 @@ fn covered(connection: &Connection) -> Result<Vec<SlotNode>, StoreError> {
     )?;
     let types = [job_type_code(JobType::Ops), job_type_code(JobType::Daemon)];
     let per_node = row::all(&mut per_node, types, |row| {
-        let slots = jobs::slots(connection, row.get(0)?, row.get(2)?, row.get(3)?)?;
+        let slots = indexes::slots(connection, row.get(0)?, row.get(2)?, row.get(3)?)?;
         Ok((row.get::<_, i64>(0)?, JobId::get(row, 1)?, slots))
     })?;
     let mut covered = Vec::new();

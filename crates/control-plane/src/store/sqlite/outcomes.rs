@@ -7,14 +7,18 @@ use api_types::JobId;
 use api_types::job::{JobStateType, JobType};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use scheduler::change::{Changes, JobOutcomes};
-use scheduler::outcomes::{Chunk, Outcomes, SlotOutcome};
+use scheduler::outcomes::{Outcomes, SlotOutcome};
 use scheduler::slots::Slots;
 use scheduler::text::Text;
 
+use super::indexes::chunks;
 use super::numbers::JobNumbers;
 use super::row::{self, Id, job_state, job_state_code, job_type_code};
-use super::{executions, jobs};
+use super::{executions, indexes};
 use crate::store::{StoreError, StoredOutcomes};
+
+/// The first format that has the outcomes of slots.
+pub(super) const FORMAT: u32 = 24;
 
 /// An older release would neither keep the outcomes nor count the failures.
 pub(super) const STEP: &str = "
@@ -71,17 +75,6 @@ pub(super) fn load(connection: &Connection) -> Result<Vec<JobOutcomes>, StoreErr
     Ok(found)
 }
 
-pub(super) fn chunks(connection: &Connection, number: i64) -> Result<Outcomes, StoreError> {
-    let mut statement = connection
-        .prepare_cached("SELECT chunk, bits FROM slot_outcome WHERE job = ?1 ORDER BY chunk")?;
-    let mut outcomes = Outcomes::default();
-    let mut rows = statement.query([number])?;
-    while let Some(row) = rows.next()? {
-        outcomes.insert(row.get(0)?, Chunk::from(row.get::<_, Vec<u8>>(1)?.into_boxed_slice()));
-    }
-    Ok(outcomes)
-}
-
 pub(super) fn of_job(
     connection: &Connection,
     id: JobId,
@@ -91,7 +84,7 @@ pub(super) fn of_job(
          WHERE id = ?1",
     )?;
     row::one(&mut statement, [id.bytes()], |row| {
-        let slots = jobs::slots(connection, row.get(0)?, row.get(2)?, row.get(3)?)?;
+        let slots = indexes::slots(connection, row.get(0)?, row.get(2)?, row.get(3)?)?;
         let (completed, failed) = (row.get(5)?, row.get(6)?);
         let outcomes = match slots.len() {
             0 | 1 => Outcomes::of_one(&slots, completed, failed),
@@ -146,9 +139,9 @@ pub(super) fn derive(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
                 Ok((row.get(0)?, row.get(2)?, row.get(3)?, failed))
             })
             .optional()?;
-        let Some((number, count, indexes, failed)) = found else { return Ok(()) };
+        let Some((number, count, listed, failed)) = found else { return Ok(()) };
         // A damaged list of indexes fails the start, as it did before.
-        if let Ok(slots) = jobs::slots(transaction, number, count, indexes) {
+        if let Ok(slots) = indexes::slots(transaction, number, count, listed) {
             derive_of(transaction, number, &slots, failed)?;
         }
         last = number;

@@ -37,15 +37,11 @@ pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 /// The format this release writes: one more than the last step's place.
 pub(super) const FORMAT: u32 = 27;
 
-/// The oldest format whose releases may open what this one writes: the first that has jobs with
-/// scattered indexes.
-pub(super) const OLDEST: u32 = 27;
+/// The oldest format whose releases may open what this one writes.
+pub(super) const OLDEST: u32 = reruns::FORMAT;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
-
-/// The first format that has the outcomes of slots.
-pub(super) const WITH_OUTCOMES: u32 = 24;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;
@@ -386,7 +382,7 @@ pub(super) fn migrate(connection: &mut Connection, format: u32) -> rusqlite::Res
         if step == WITH_PLANS {
             specs::fill_plans(&transaction)?;
         }
-        if step == WITH_OUTCOMES {
+        if step == outcomes::FORMAT {
             outcomes::derive(&transaction)?;
         }
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -30,7 +30,8 @@ use crate::http::openapi::{BODY, CALL, PAGE, QUERY, READ, examples, params, refu
 use crate::http::paging::{List, Listing};
 use crate::http::query::{Namespace, Query, TenAPage, Text, query};
 use crate::http::respond::{blocking, json};
-use crate::submission::{Accepted, AcceptedGraph};
+use crate::submission::Accepted;
+use crate::submission::graph::AcceptedGraph;
 
 /// The most graphs of a page: the jobs of each are counted.
 const MOST: u32 = 100;
@@ -242,10 +243,12 @@ async fn stop(
         return json(&StopGraph { stopped: 0 });
     }
     let reason = format!("with graph '{}'", graph.name);
-    match api.handle.on_behalf(audit).call(Input::StopJobs { jobs, reason }).await? {
-        Answer::StoppedJobs(stopped) => json(&StopGraph { stopped }),
-        other => Err(Failure::Internal { cause: format!("stop was answered by {other:?}") }),
-    }
+    let answer = api.handle.on_behalf(audit).call(Input::StopJobs { jobs, reason }).await?;
+    let Answer::StoppedJobs(stopped) = answer else {
+        let cause = "stopped jobs were answered without their number".to_owned();
+        return Err(Failure::Internal { cause });
+    };
+    json(&StopGraph { stopped })
 }
 
 /// The graph with this ID, if the caller sees its namespace and may do there what the operation does.

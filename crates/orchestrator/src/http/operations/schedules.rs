@@ -128,7 +128,7 @@ async fn put(
     let job = body.job.unwrap_or_default();
     let key = key(&namespace, &name);
     let (definition, warnings) = {
-        let (api, namespace, name) = (Arc::clone(&api), namespace.clone(), name.clone());
+        let (api, namespace, name) = (api.scheduling(), namespace.clone(), name.clone());
         let check = move || {
             let scheduled =
                 ScheduledJob { namespace: &namespace, schedule: &name, job: &job, due: None };
@@ -204,7 +204,7 @@ async fn trigger(
     let request = idempotency_key(&headers, &asked, "POST schedules/trigger\n").await?;
     let due = clock::now();
     let checked = {
-        let (api, key) = (Arc::clone(&api), key.clone());
+        let (api, key) = (api.scheduling(), key.clone());
         let check = move || {
             let (namespace, schedule) = stored::names(&key);
             let job = Definition::from_record(&record).map(|it| it.job).unwrap_or_default();
@@ -215,7 +215,7 @@ async fn trigger(
         blocking(check).await?
     };
     let accepted: Accepted = checked.map_err(of_job)?;
-    let submission = schedules::submission_of(&api, accepted);
+    let submission = schedules::submission_of(&api.scheduling(), accepted);
     let submission = Submission { key: request, ..submission };
     let trigger = Trigger { key, due, submission };
     let created = api.handle.on_behalf(access.audit()).trigger(trigger).await?;
@@ -242,7 +242,7 @@ async fn runs(
     Parameter(name): Parameter,
 ) -> Handled {
     let record = find(&api, &access, query, &name)?;
-    let position = schedules::position(&api, &record.key);
+    let position = schedules::position(&api.view, &record.key);
     let shows_content = access.shows_content(stored::names(&record.key.key).0);
     let shown = |run: &Run| {
         let run = wire(run);
@@ -334,7 +334,7 @@ fn masked(schedule: Schedule) -> Schedule {
 fn shown(api: &Api, record: &Record) -> Option<Schedule> {
     let Definition { plan, job, create_time } = Definition::from_record(record)?;
     let (namespace, name) = stored::names(&record.key.key);
-    let position = schedules::position(api, &record.key);
+    let position = schedules::position(&api.view, &record.key);
     let times = plan.times().ok().filter(|_| !plan.paused);
     let from = clock::now().max(position.last_due.unwrap_or(plan.since));
     let next = times.map(|times| times.following(from, NEXT_TIMES)).unwrap_or_default();

@@ -12,6 +12,7 @@ use api_types::testing::flaw;
 
 use super::*;
 use crate::submission::findings::REFUSED;
+use crate::submission::graph::accept_graph;
 
 /// Characters of a reason that the table shows: some echo what is too long.
 const SHOWN_CHARS: usize = 200;

@@ -61,10 +61,12 @@ impl Process {
                 Answer::Done
             }
             Reply::Asked(_) => panic!("the simulator never asks"),
-            Reply::GraphCreated(_) => panic!("the simulator submits no graph"),
+            Reply::GraphCreated(_) => panic!("the simulator submits its jobs one by one"),
             Reply::Answer(answer) => match answer {
                 input::Answer::Submitted { job, .. } => Answer::Submitted { job },
-                input::Answer::Stopped { .. } | input::Answer::Done => Answer::Done,
+                input::Answer::Stopped { .. }
+                | input::Answer::StoppedJobs(_)
+                | input::Answer::Done => Answer::Done,
                 input::Answer::Joined { session, membership, lease } => {
                     Answer::Joined(SessionAnswer::granting(session, lease, membership))
                 }
@@ -72,7 +74,6 @@ impl Process {
                     Answer::Renewed(HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(lease) })
                 }
                 input::Answer::Acknowledged(known) => Answer::Acknowledged(known),
-                input::Answer::StoppedJobs(_) => panic!("the simulator stops no graph"),
                 input::Answer::Refused(why) => Answer::Refused(why.code()),
                 input::Answer::Assignments(snapshot) => {
                     // The lines are the answer.

@@ -13,7 +13,7 @@ use super::{Backend, Directory, directory};
 use crate::clock::UNKNOWN_BOOT;
 use crate::store::contract::{Put, key, load, session_request};
 use crate::store::sqlite::row::Id;
-use crate::store::sqlite::schema;
+use crate::store::sqlite::{outcomes, schema};
 use crate::store::{
     EventsQuery, HistoryQuery, Namespaces, NodeHistoryQuery, Reads, RequestKey, Retention, Term,
 };
@@ -238,7 +238,7 @@ fn since_finds_what_it_should(reads: &dyn Reads) {
 
 #[test]
 fn outcomes_of_slots_are_derived_from_what_an_older_release_stored() {
-    let directory = old_file(schema::WITH_OUTCOMES - 1);
+    let directory = old_file(outcomes::FORMAT - 1);
     let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
     // Job 3 is over and has an execution of slot 4 that completed.
     connection

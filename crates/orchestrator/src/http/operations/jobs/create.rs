@@ -16,7 +16,7 @@ use scheduler::change::FIRST_VERSION;
 use scheduler::input::{Refusal, Submit};
 use scheduler::plan::JobPlan;
 use scheduler::rerun::Rerun;
-use scheduler::{Preview, Reasons};
+use scheduler::{Preview, Reasons, Scheduler};
 
 use super::dependencies;
 use crate::driver::CallError;
@@ -33,7 +33,8 @@ use crate::json::yaml;
 use crate::shares::Owner;
 use crate::shares::permit_queue::QueuedPermit;
 use crate::spans::{self, Submitted};
-use crate::submission::{self, Accepted, AcceptedGraph, Regexes, Rejected, mint};
+use crate::submission::graph::{AcceptedGraph, accept_graph as accept_jobs};
+use crate::submission::{self, Accepted, Regexes, Rejected, mint};
 use crate::{admission, clock};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -220,7 +221,7 @@ pub(in crate::http::operations) async fn accept_graph(
                 yaml::to_json(&bytes).map_err(|reason| BadRequest::MalformedBody { reason })?.into()
             }
         };
-        let read = submission::accept_graph(&json, mint_graph(), mint, &with.own.requester);
+        let read = accept_jobs(&json, mint_graph(), mint, &with.own.requester);
         Ok::<_, Failure>((read.map_err(refusal)?, json.len(), turn))
     };
     let (accepted, bytes, turn) = blocking(read).await??;
@@ -299,8 +300,15 @@ pub(super) async fn preview(api: &Api, accepted: Accepted, rerun: Option<Arc<Rer
     let plan = JobPlan::from_spec(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
     let count = spec.count;
-    let (preview, _turn) =
-        survey::ask(api, move |scheduler| scheduler.preview(&plan, count)).await?;
+    let asked = rerun.clone();
+    let question = move |scheduler: &Scheduler| match asked {
+        Some(rerun) => {
+            scheduler.check_rerun(&plan, &rerun).map(|()| scheduler.preview(&plan, count))
+        }
+        None => Ok(scheduler.preview(&plan, count)),
+    };
+    let (preview, _turn) = survey::ask(api, question).await?;
+    let preview = preview.map_err(CallError::Refused)?;
     let Preview { mut nodes, reasons: Reasons { groups, hopeless } } = preview;
     let mut indexes = String::new();
     if let Some(rerun) = rerun {

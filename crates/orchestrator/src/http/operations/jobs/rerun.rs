@@ -67,19 +67,17 @@ pub(super) async fn rerun(
     if body.language != Language::Json {
         return Err(BadRequest::MediaType { found: Some("application/yaml".to_owned()) }.into());
     }
+    // Before the job is read, because many specifications would fill the memory.
+    let turn = create::turn(&api, body.owner()).await?;
     let asks = access.clone();
     let original = api.read(move |reads| original(reads, &asks, &text)).await?;
     let of = original.job.id;
     let key = create::idempotency_key(&headers, &body.body.bytes, &format!("rerun {of}\n")).await?;
-    let turn = create::turn(&api, body.owner()).await?;
     let (with, bytes, id) = (Arc::clone(&api), body.body.bytes.clone(), mint());
-    let prepared = blocking(move || {
-        let prepared = prepare(&with, &original, &bytes, id);
-        drop(turn);
-        prepared
-    });
+    let prepared = blocking(move || prepare(&with, &original, &bytes, id));
     let (accepted, rerun) = prepared.await??;
     body.expand(accepted.spec_json.len(), &api).await?;
+    drop(turn);
     lookup::namespace(&api, &access, &accepted.spec.namespace)?;
     let admission = admission::admit(&api.view, &accepted.spec, accepted.priority_given)
         .map_err(BadRequest::Job)?;
@@ -160,7 +158,7 @@ fn prepare(
     }
     let accepted = submission::accept(&json, id, &api.own.requester, Regexes::Compile)
         .map_err(create::refusal)?;
-    let accepted = accepted.as_rerun(job.id, told_count, priority_given);
+    let accepted = accepted.into_rerun(job.id, told_count, priority_given);
     Ok((accepted, Rerun::new(slots, nodes)))
 }
 
