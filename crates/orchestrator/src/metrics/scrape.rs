@@ -128,7 +128,8 @@ impl Scrape {
                 used.get_or_create(&of).set(amount);
             }
         }
-        let help = "Quota of the namespace: cores, bytes or a number; of the first 100 that have one";
+        let help =
+            "Quota of the namespace: cores, bytes or a number; of the first 100 that have one";
         registry.register("namespace_quota", help, allowed);
         registry.register("namespace_usage", "What the namespace uses of its quota", used);
     }
