@@ -54,12 +54,7 @@ pub(crate) fn follow(
 
 /// Whether the quota holds an entry that comes before this job of the class and fits. The class is
 /// then held as well, until its turn comes.
-pub(crate) fn precedes(
-    settle: &mut Settle,
-    state: &mut State,
-    id: ClassId,
-    rank: Rank,
-) -> bool {
+pub(crate) fn precedes(settle: &mut Settle, state: &mut State, id: ClassId, rank: Rank) -> bool {
     let namespace = Arc::clone(&state.queue.class(id).namespace);
     let precedes = state.queue.quotas.precedes(&namespace, rank);
     if precedes {

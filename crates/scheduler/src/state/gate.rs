@@ -105,7 +105,9 @@ pub(crate) fn message(state: &State, job: &LiveJob, gate_type: GateType) -> Text
         }
         GateType::Quota => {
             let namespace = &job.plan.namespace;
-            Text::from(format!("the quota of namespace '{namespace}' allows no further execution now"))
+            Text::from(format!(
+                "the quota of namespace '{namespace}' allows no further execution now"
+            ))
         }
     }
 }
@@ -138,7 +140,10 @@ pub(crate) fn counted(state: &State, job: &LiveJob) -> Option<(GateType, Text)> 
     let of_groups = counted_units(state, job).map(|text| (GateType::ConcurrencyGroup, text));
     of_groups.or_else(|| {
         let (short, need) = quota_lacks(state, job)?;
-        Some((GateType::Quota, shortage::text(&state.queue.quotas, &job.plan.namespace, short, &need)))
+        Some((
+            GateType::Quota,
+            shortage::text(&state.queue.quotas, &job.plan.namespace, short, &need),
+        ))
     })
 }
 

@@ -11,12 +11,15 @@ use crate::text::Text;
 
 /// What is held of the quota, and what another execution needs.
 pub(crate) fn text(quotas: &Quotas, namespace: &str, short: Short, need: &Need) -> Text {
-    let (quota, QuotaUse { held, executions, .. }) = (quotas.quota(namespace), quotas.used(namespace));
+    let (quota, QuotaUse { held, executions, .. }) =
+        (quotas.quota(namespace), quotas.used(namespace));
     let Resources { cpu_millis, memory_bytes, gpus, .. } = quotas.most_of(need);
     let says = |used: &str, most: &str, noun: &str, needed: &str, is_given: bool| {
         let up_to = if is_given { "" } else { "up to " };
         let default = if is_given { "" } else { ", the largest default of a node" };
-        format!("namespace '{namespace}' uses {used} of {most} {noun}; this needs {up_to}{needed}{default}")
+        format!(
+            "namespace '{namespace}' uses {used} of {most} {noun}; this needs {up_to}{needed}{default}"
+        )
     };
     Text::from(match short {
         Short::Executions => {
@@ -25,7 +28,8 @@ pub(crate) fn text(quotas: &Quotas, namespace: &str, short: Short, need: &Need) 
         }
         Short::Cpu => {
             let most = Millis(quota.cpu_millis.unwrap_or_default()).to_string();
-            let (used, needed) = (Millis(held.cpu_millis).to_string(), Millis(cpu_millis).to_string());
+            let (used, needed) =
+                (Millis(held.cpu_millis).to_string(), Millis(cpu_millis).to_string());
             says(&used, &most, "CPU", &needed, need.cpu_millis.is_some())
         }
         Short::Memory => {
