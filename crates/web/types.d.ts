@@ -296,12 +296,22 @@ export interface Permissions {
   Capabilities?: boolean;
 }
 
+export interface Quota {
+  CPU?: string;
+  Memory?: string;
+  GPU?: string;
+  Executions?: number;
+  QueuedExecutions?: number;
+}
+
 export interface Namespace {
   Name: string;
   Description: string;
   Permissions: Permissions;
   Nodes: string;
   MaxPriority: number;
+  Quota?: Quota;
+  Usage: { CPU: string; Memory: number; GPU: number; Executions: number; QueuedExecutions: number };
   CreateTime: string;
   ModifyTime: string;
 }

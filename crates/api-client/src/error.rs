@@ -49,6 +49,8 @@ impl ClientError {
     /// service behind it is down.
     pub fn is_transient(&self) -> bool {
         match self {
+            // A quota has room again when work ends, not in some seconds.
+            Self::Api(error) if error.code == Code::QuotaExceeded => false,
             Self::Api(error) => error.status == 429 || error.status >= 500,
             Self::Unreachable { .. } | Self::Protocol { .. } => true,
             Self::Untrusted { .. } => false,
@@ -81,6 +83,7 @@ mod tests {
             (Code::InvalidJob, false),
             (Code::StaleSession, false),
             (Code::TooManyRequests, true),
+            (Code::QuotaExceeded, false),
             (Code::Internal, true),
             (Code::ShuttingDown, true),
         ] {

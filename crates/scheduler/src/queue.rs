@@ -226,6 +226,9 @@ impl Queue {
         class.restored = true;
         self.waiting.insert(id);
         self.head_changed(id);
+        if self.quotas.is_held(Entry::Class(id)) {
+            self.class_mut(id).restored = false;
+        }
     }
 
     pub(crate) fn stop_waiting(&mut self, id: ClassId, rank: Rank) {

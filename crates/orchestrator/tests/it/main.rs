@@ -54,6 +54,7 @@ mod oidc;
 mod openapi;
 mod pages;
 mod protocol;
+mod quotas;
 mod regexes;
 mod rejecting;
 mod requester;

@@ -12,6 +12,8 @@
 //! smallest default, with a check of each node, because what is given back would then have to be
 //! offered to classes that are open but fitted no node within the quota.
 
+mod defaults;
+mod open;
 pub(crate) mod shortage;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -23,6 +25,8 @@ use api_types::quantity::Resources;
 use crate::demand::Need;
 use crate::queue::group::Entry;
 use crate::queue::heads::{Heads, Limits};
+use crate::queue::quota::defaults::Defaults;
+use crate::queue::quota::open::Open;
 use crate::rank::Rank;
 
 /// What the live work of a namespace may hold together; `None` for no bound.
@@ -72,37 +76,12 @@ struct Account {
     entries: usize,
 }
 
-/// Entries that the quota does not hold, so that those with the largest need are found.
-#[derive(Default)]
-struct Open {
-    all: BTreeSet<Entry>,
-    cpu: Asked,
-    memory: Asked,
-    gpus: Asked,
-}
-
-/// How much of a resource each entry needs.
-#[derive(Default)]
-struct Asked {
-    given: BTreeSet<(u64, Entry)>,
-    /// Those that leave it to the node.
-    left: BTreeSet<Entry>,
-}
-
 /// An entry that waits.
 struct Place {
     namespace: Arc<str>,
     rank: Rank,
     need: Need,
     is_held: bool,
-}
-
-/// How many nodes have each default.
-#[derive(Default)]
-struct Defaults {
-    of_node: BTreeMap<NodeId, (u64, u64)>,
-    cpu_millis: BTreeMap<u64, usize>,
-    memory_bytes: BTreeMap<u64, usize>,
 }
 
 /// The quotas of all namespaces, and what each holds that has live work.
@@ -224,7 +203,7 @@ impl Quotas {
 // === impl Quotas: entries ===
 
 impl Quotas {
-    /// The entry waits, and this is its first rank. It is open if it did not wait before.
+    /// The entry waits, and this is its first rank. If it did not wait before, it is open if it fits.
     pub(crate) fn follow(&mut self, entry: Entry, rank: Rank, namespace: &Arc<str>, need: &Need) {
         if let Some(place) = self.places.get_mut(&entry) {
             place.rank = rank;
@@ -234,10 +213,14 @@ impl Quotas {
             }
             return;
         }
-        let place = Place { namespace: Arc::clone(namespace), rank, need: *need, is_held: false };
+        let is_held = self.short(namespace, need).is_some();
+        let place = Place { namespace: Arc::clone(namespace), rank, need: *need, is_held };
         self.places.insert(entry, place);
         let account = self.account(namespace);
-        account.open.insert(entry, need);
+        match is_held {
+            true => account.held.set(entry, Some((rank, *need))),
+            false => account.open.insert(entry, need),
+        }
         account.entries += 1;
     }
 
@@ -343,89 +326,5 @@ impl Account {
         ]
         .into_iter()
         .find_map(|(is_short, what)| is_short.then_some(what))
-    }
-}
-
-// === impl Open ===
-
-impl Open {
-    fn insert(&mut self, entry: Entry, need: &Need) {
-        self.all.insert(entry);
-        self.cpu.insert(entry, need.cpu_millis);
-        self.memory.insert(entry, need.memory_bytes);
-        if need.gpus > 0 {
-            self.gpus.insert(entry, Some(need.gpus));
-        }
-    }
-
-    fn remove(&mut self, entry: Entry, need: &Need) {
-        self.all.remove(&entry);
-        self.cpu.remove(entry, need.cpu_millis);
-        self.memory.remove(entry, need.memory_bytes);
-        self.gpus.remove(entry, Some(need.gpus));
-    }
-
-    fn first_over(&self, Limits { room, defaults }: &Limits) -> Option<Entry> {
-        let cpu = || self.cpu.first_over(room.cpu_millis, defaults.cpu_millis);
-        let memory = || self.memory.first_over(room.memory_bytes, defaults.memory_bytes);
-        cpu().or_else(memory).or_else(|| self.gpus.first_over(room.gpus, 0))
-    }
-}
-
-// === impl Asked ===
-
-impl Asked {
-    fn insert(&mut self, entry: Entry, asked: Option<u64>) {
-        match asked {
-            Some(amount) => self.given.insert((amount, entry)),
-            None => self.left.insert(entry),
-        };
-    }
-
-    fn remove(&mut self, entry: Entry, asked: Option<u64>) {
-        match asked {
-            Some(amount) => self.given.remove(&(amount, entry)),
-            None => self.left.remove(&entry),
-        };
-    }
-
-    fn first_over(&self, room: u64, default: u64) -> Option<Entry> {
-        let given = self.given.last().filter(|(amount, _)| *amount > room).map(|(_, entry)| *entry);
-        given.or_else(|| self.left.first().copied().filter(|_| default > room))
-    }
-}
-
-// === impl Defaults ===
-
-impl Defaults {
-    fn set(&mut self, node: NodeId, defaults: Option<(u64, u64)>) {
-        let before = match defaults {
-            Some(defaults) => self.of_node.insert(node, defaults),
-            None => self.of_node.remove(&node),
-        };
-        if before == defaults {
-            return;
-        }
-        for ((cpu, memory), is_new) in
-            before.map(|it| (it, false)).into_iter().chain(defaults.map(|it| (it, true)))
-        {
-            for (counts, amount) in [(&mut self.cpu_millis, cpu), (&mut self.memory_bytes, memory)]
-            {
-                let nodes = counts.entry(amount).or_default();
-                *nodes = if is_new { *nodes + 1 } else { nodes.saturating_sub(1) };
-                if *nodes == 0 {
-                    counts.remove(&amount);
-                }
-            }
-        }
-    }
-
-    /// The largest of each.
-    fn largest(&self) -> Resources {
-        let largest = |counts: &BTreeMap<u64, usize>| {
-            counts.last_key_value().map_or(0, |(amount, _)| *amount)
-        };
-        let (cpu_millis, memory_bytes) = (largest(&self.cpu_millis), largest(&self.memory_bytes));
-        Resources { cpu_millis, memory_bytes, ..Resources::ZERO }
     }
 }

@@ -1,5 +1,7 @@
 //! Placement: which slot goes to which node, and when nodes and queues are scanned.
 
+use alloc::sync::Arc;
+
 use api_types::{JobId, NodeId};
 
 use crate::plan::Plan;
@@ -181,6 +183,8 @@ pub(crate) fn offer_pinned(
     settle.backlog.offers.remove(&id);
     while let Some(job) = state.jobs.get(&id).filter(|job| !gate::lacks(state, job)) {
         if turn.budget.is_spent() {
+            let namespace = Arc::clone(&job.plan.namespace);
+            state.marks.quotas.push(namespace);
             settle.backlog.offers.insert(id, after);
             return;
         }
@@ -202,6 +206,10 @@ pub(crate) fn offer_pinned(
     gate::offered(state, id);
     state.marks.jobs.push(id);
     state.follow_holders(id);
+    // Where a quota was removed, the next entry is opened as well.
+    if let Some(job) = state.jobs.get(&id) {
+        state.marks.quotas.push(Arc::clone(&job.plan.namespace));
+    }
 }
 
 /// Places the jobs of a class, the first in rank first, until those of a class in the backlog come

@@ -158,7 +158,10 @@ impl State {
             self.marks.pinned.push(node.id());
         }
         self.enter_holders(id);
-        self.follow_groups(id);
+        self.follow_holders(id);
+        if self.queue.quotas.is_held(Entry::Job(id)) {
+            self.marks.jobs.push(id);
+        }
     }
 
     /// A slot of the job waits for its node, and for a unit of each of its groups and for its quota.
@@ -172,7 +175,6 @@ impl State {
             let need = self.queue.class(class).demand.need;
             self.queue.quotas.follow(entry, rank, &job.plan.namespace, &need);
         }
-        self.follow_holders(id);
     }
 
     /// Units of the groups or of the quota of the job were taken or returned, or more wait for some.

@@ -45,7 +45,6 @@ pub(crate) struct World {
     pub(crate) back_offs: usize,
     /// Whether the invariants are checked after each input, which looks at everything.
     pub(crate) is_checked: bool,
-    /// The most records that one input may write.
     pub(crate) bound: Option<usize>,
     /// Concurrency groups of the namespace `default`.
     pub(crate) groups: BTreeMap<String, u32>,

@@ -2,8 +2,9 @@
 
 import { option } from "../commands.js";
 import { quoted } from "../format.js";
+import { quotaArguments } from "./quota.js";
 
-/** @import { Namespace, Permissions } from "../../types.d.ts" */
+/** @import { Namespace, Permissions, Quota } from "../../types.d.ts" */
 
 /** @typedef {{ Name: string, Role: string, Namespaces: string[], TTLSeconds: number }} NewToken */
 
@@ -40,8 +41,8 @@ export function tokenArguments({ Name, Role, Namespaces, TTLSeconds }) {
   ];
 }
 
-/** @param {Pick<Namespace, "Name" | "Description" | "Permissions" | "Nodes"> & { MaxPriority?: number }} namespace */
-export function namespaceArguments({ Name, Description, Permissions, Nodes, MaxPriority }) {
+/** @param {Pick<Namespace, "Name" | "Description" | "Permissions" | "Nodes"> & { MaxPriority?: number, Quota?: Quota }} namespace */
+export function namespaceArguments({ Name, Description, Permissions, Nodes, MaxPriority, Quota }) {
   return [
     ...["namespace", "put", Name],
     ...(Description ? ["--description", Description] : []),
@@ -52,6 +53,7 @@ export function namespaceArguments({ Name, Description, Permissions, Nodes, MaxP
     ...(Permissions.Capabilities === false ? ["--no-capabilities"] : []),
     ...(Nodes ? ["--nodes", Nodes] : []),
     ...(MaxPriority === undefined ? [] : ["--max-priority", `${MaxPriority}`]),
+    ...quotaArguments(Quota),
   ];
 }
 

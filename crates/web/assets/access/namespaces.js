@@ -11,6 +11,7 @@ import { notify } from "../notice.js";
 import { session } from "../session.js";
 import { field, formDialog, tick, ticked, ticks } from "./form-dialog.js";
 import { KINDS, namespaceArguments, permissionText } from "./lines.js";
+import { quotaInputs, usedOfQuota } from "./quota.js";
 
 /** @import { Namespace, Permissions } from "../../types.d.ts" */
 /** @import { Kind } from "./lines.js" */
@@ -43,6 +44,7 @@ export function namespaceTable(refresh) {
 /** @param {Namespace} namespace @param {string} version @param {boolean} manages @param {() => void} refresh */
 function row(namespace, version, manages, refresh) {
   const { Name, Description, Permissions, Nodes, MaxPriority, ModifyTime } = namespace;
+  const used = usedOfQuota(namespace);
   const permitted = [
     permissionText(Permissions),
     ...(Nodes ? [`nodes: ${Nodes}`] : []),
@@ -56,6 +58,7 @@ function row(namespace, version, manages, refresh) {
       null,
       h("a", { class: "main", href: `/jobs?namespace=${encodeURIComponent(Name)}` }, Name),
       Description ? h("p", { class: "reason small" }, Description) : null,
+      used.length ? h("p", { class: "reason small" }, `uses ${used.join(", ")}`) : null,
       h("p", { class: "narrow small muted wrap" }, `may use ${permitted}`),
     ),
     h("td", { class: "mid wrap" }, permitted),
@@ -141,12 +144,14 @@ export async function putNamespace(before, refresh) {
     value: before ? `${before.MaxPriority}` : "",
   });
   const groups = KINDS.map(([kind, words]) => permitted(kind, words, before?.Permissions[kind]));
+  const quota = quotaInputs(before?.Quota);
   const capabilities = tick("of root in containers", before?.Permissions.Capabilities !== false);
   const asked = () => ({
     Name: name.value.trim(),
     Description: description.value.trim(),
     Nodes: nodes.value.trim(),
     ...(priority.value ? { MaxPriority: Number(priority.value) } : {}),
+    ...(quota.read() ? { Quota: quota.read() } : {}),
     Permissions: /** @type {Permissions} */ ({
       ...Object.fromEntries(groups.flatMap(({ kind, read }) => {
         const words = read();
@@ -172,6 +177,7 @@ export async function putNamespace(before, refresh) {
         priority,
         "0 to 100; usual is 50 where credentials are required",
       )],
+      quota.inputs.map(({ key, label, input }) => field(`Quota.${key}`, `Quota: ${label}`, input)),
       [ticks("Permissions.Capabilities", "Capabilities", [capabilities])],
     ].flat(),
     copies: copyLines(
