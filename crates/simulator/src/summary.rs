@@ -218,6 +218,10 @@ pub enum Sabotage {
     ForgetHolders,
     /// A unit of a concurrency group stays taken during the delay before a retry.
     KeepUnits,
+    /// What is given back to a quota starts nothing on other nodes than its own.
+    KeepQuota,
+    /// A restart does not count what a namespace uses of its quota.
+    ForgetUsage,
     /// The store does not keep what became of the slots of an array.
     ForgetOutcomes,
 }
@@ -225,7 +229,7 @@ pub enum Sabotage {
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -257,5 +261,7 @@ impl Sabotage {
         Self::ForgetOutcomes,
         Self::ForgetHolders,
         Self::KeepUnits,
+        Self::KeepQuota,
+        Self::ForgetUsage,
     ];
 }

@@ -10,6 +10,7 @@ mod full_ledger;
 mod groups;
 mod machines;
 mod membership;
+mod quotas;
 mod settling;
 mod silence;
 mod transport;
@@ -31,6 +32,7 @@ use super::groups::IdleUnits;
 use super::inspection::Inspection;
 use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use super::orchestrator::{Orchestrator, Stream};
+use super::quotas::IdleQuota;
 use super::summary::{Sabotage, Summary};
 use super::workload::{self, ClientRequest, ExpectedEnd, RequestState};
 use crate::random::Random;
@@ -62,6 +64,7 @@ pub(super) struct World {
     inspection: Inspection,
     coverage: Coverage,
     idle_units: IdleUnits,
+    idle_quota: IdleQuota,
     faults: Faults,
     epilogue: Epilogue,
     sabotage: Option<Sabotage>,
@@ -163,6 +166,7 @@ impl World {
             inspection: Inspection::default(),
             coverage: Coverage::default(),
             idle_units: IdleUnits::default(),
+            idle_quota: IdleQuota::default(),
             faults,
             epilogue,
             sabotage,
@@ -176,11 +180,11 @@ impl World {
             ids: 0,
         };
         world.orchestrator.settings.approve_new_nodes = faults.approvals == 0;
-        world.populate();
+        world.populate(seed);
         world
     }
 
-    fn populate(&mut self) {
+    fn populate(&mut self, seed: u64) {
         self.at(Duration::ZERO, SimEvent::StartOrchestrator);
         let nodes = self.random.within(1..6);
         for number in 0..usize::try_from(nodes).expect("few nodes") {
@@ -201,6 +205,7 @@ impl World {
         let key = workload::secret(self.sabotage);
         self.add_request(RequestBody::PutSecret { key }, delay);
         self.change_limits();
+        self.change_quotas(seed);
         self.at(Duration::from_secs(1), SimEvent::Disruption);
         self.at(Duration::from_secs(1), SimEvent::Count);
     }
@@ -254,7 +259,10 @@ impl World {
         for request in &mut self.requests {
             let is_changeable = matches!(
                 request.body,
-                RequestBody::Act { .. } | RequestBody::Forget { .. } | RequestBody::PutGroup { .. }
+                RequestBody::Act { .. }
+                    | RequestBody::Forget { .. }
+                    | RequestBody::PutGroup { .. }
+                    | RequestBody::PutQuota { .. }
             );
             if is_changeable && request.state == RequestState::Open {
                 request.state = RequestState::Answered { job: None };
@@ -276,6 +284,7 @@ impl World {
             }
         }
         self.restore_limits();
+        self.remove_quota();
         self.orchestrator.disk.full_until = self.now;
         for process in self.orchestrator.processes() {
             (process.paused_until, process.cut_off_until) = (self.now, self.now);
@@ -326,16 +335,19 @@ impl World {
     /// Once per second, until every daemon is asked to stop: the slots of daemons, and idle units.
     fn count_daemons(&mut self) {
         self.keep_units();
+        self.keep_quota();
         let process = self.orchestrator.process.as_ref();
         let is_full = self.orchestrator.disk.full_until > self.now;
         match process.is_some_and(|process| process.is_steady(self.now)) && !is_full {
             true => {
                 self.coverage.count(&self.orchestrator.disk);
                 self.idle_units.count(&self.orchestrator.disk);
+                self.idle_quota.count(&self.orchestrator.disk);
             }
             false => {
                 self.coverage.begin_anew();
                 self.idle_units.begin_anew();
+                self.idle_quota.begin_anew();
             }
         }
         if self.now < EPOCH + FAULT_PERIOD + STOP_AFTER {
