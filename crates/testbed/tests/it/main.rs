@@ -44,6 +44,7 @@ mod poison;
 mod programs;
 mod proxies;
 mod publishers;
+mod quotas;
 mod readme;
 mod reboots;
 mod restart;
