@@ -40,6 +40,7 @@ impl Inspection {
         let events: Vec<_> = events.collect();
         let Some(last) = events.first() else { return };
         self.seen = last.seq;
+        disk.quotas.check(&disk.store);
         let mut has_ended = false;
         for event in events.into_iter().rev() {
             has_ended |= self.inspect_event(event, disk, agents, now);

@@ -30,6 +30,7 @@ mod inspection;
 mod machine;
 mod network;
 mod orchestrator;
+mod quotas;
 pub mod random;
 mod run;
 mod schedule;

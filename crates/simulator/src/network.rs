@@ -86,6 +86,12 @@ pub(super) enum RequestBody {
         limit: u32,
         is_stored: bool,
     },
+    /// Changes the quota of the namespace, which is `None` for no bound.
+    PutQuota {
+        cpu_millis: Option<u64>,
+        executions: Option<u32>,
+        is_stored: bool,
+    },
     /// Sets the secret that some jobs name.
     PutSecret {
         key: RecordKey,

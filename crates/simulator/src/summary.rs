@@ -222,6 +222,10 @@ pub enum Sabotage {
     ForgetHolders,
     /// A unit of a concurrency group stays taken during the delay before a retry.
     KeepUnits,
+    /// What is given back to a quota starts nothing on other nodes than its own.
+    KeepQuota,
+    /// A restart does not count what a namespace uses of its quota.
+    ForgetUsage,
     /// The store does not keep what became of the slots of an array.
     ForgetOutcomes,
     /// A restart does not learn that jobs on which others depend have ended.
@@ -235,7 +239,7 @@ pub enum Sabotage {
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -270,5 +274,7 @@ impl Sabotage {
         Self::ForgetEnds,
         Self::StoreDueTimesApart,
         Self::CompleteCancelled,
+        Self::KeepQuota,
+        Self::ForgetUsage,
     ];
 }

@@ -10,6 +10,7 @@ mod full_ledger;
 mod groups;
 mod machines;
 mod membership;
+mod quotas;
 mod reruns;
 mod settling;
 mod silence;
@@ -31,6 +32,7 @@ use super::faults::{self, Faults, HEALED};
 use super::inspection::Inspection;
 use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use super::orchestrator::{Orchestrator, Stream};
+use super::quotas::IdleQuota;
 use super::summary::{Sabotage, Summary};
 use super::units::IdleUnits;
 use super::workload::{self, Again, ClientRequest, ExpectedEnd, RequestState};
@@ -66,6 +68,7 @@ pub(super) struct World {
     inspection: Inspection,
     coverage: Coverage,
     idle_units: IdleUnits,
+    idle_quota: IdleQuota,
     faults: Faults,
     epilogue: Epilogue,
     sabotage: Option<Sabotage>,
@@ -168,6 +171,7 @@ impl World {
             inspection: Inspection::default(),
             coverage: Coverage::default(),
             idle_units: IdleUnits::default(),
+            idle_quota: IdleQuota::default(),
             faults,
             epilogue,
             sabotage,
@@ -186,11 +190,11 @@ impl World {
         if epilogue == Epilogue::None && seed.is_multiple_of(2) {
             world.orchestrator.put_schedule(EPOCH);
         }
-        world.populate();
+        world.populate(seed);
         world
     }
 
-    fn populate(&mut self) {
+    fn populate(&mut self, seed: u64) {
         self.at(Duration::ZERO, SimEvent::StartOrchestrator);
         let nodes = self.random.within(1..6);
         for number in 0..usize::try_from(nodes).expect("few nodes") {
@@ -215,6 +219,7 @@ impl World {
         let key = workload::secret(self.sabotage);
         self.add_request(RequestBody::PutSecret { key }, delay);
         self.change_limits();
+        self.change_quotas(seed);
         self.at(Duration::from_secs(1), SimEvent::Disruption);
         self.at(Duration::from_secs(1), SimEvent::Count);
     }
@@ -268,7 +273,10 @@ impl World {
         for request in &mut self.requests {
             let is_changeable = matches!(
                 request.body,
-                RequestBody::Act { .. } | RequestBody::Forget { .. } | RequestBody::PutGroup { .. }
+                RequestBody::Act { .. }
+                    | RequestBody::Forget { .. }
+                    | RequestBody::PutGroup { .. }
+                    | RequestBody::PutQuota { .. }
             );
             if is_changeable && request.state == RequestState::Open {
                 request.state = RequestState::Answered { job: None };
@@ -290,6 +298,7 @@ impl World {
             }
         }
         self.restore_limits();
+        self.remove_quota();
         self.orchestrator.disk.full_until = self.now;
         for process in self.orchestrator.processes() {
             (process.paused_until, process.cut_off_until) = (self.now, self.now);
@@ -340,16 +349,19 @@ impl World {
     /// Once per second, until every daemon is asked to stop: the slots of daemons, and idle units.
     fn count_daemons(&mut self) {
         self.keep_units();
+        self.keep_quota();
         let process = self.orchestrator.process.as_ref();
         let is_full = self.orchestrator.disk.full_until > self.now;
         match process.is_some_and(|process| process.is_steady(self.now)) && !is_full {
             true => {
                 self.coverage.count(&self.orchestrator.disk);
                 self.idle_units.count(&self.orchestrator.disk);
+                self.idle_quota.count(&self.orchestrator.disk);
             }
             false => {
                 self.coverage.begin_anew();
                 self.idle_units.begin_anew();
+                self.idle_quota.begin_anew();
             }
         }
         if self.now < EPOCH + FAULT_PERIOD + STOP_AFTER {

@@ -186,6 +186,16 @@ fn a_condition_that_a_restart_does_not_evaluate_again_is_found() {
 }
 
 #[test]
+fn a_quota_that_is_not_offered_to_other_nodes_is_detected() {
+    assert!(is_detected(Sabotage::KeepQuota));
+}
+
+#[test]
+fn a_usage_that_a_restart_does_not_count_is_detected() {
+    assert!(is_detected(Sabotage::ForgetUsage));
+}
+
+#[test]
 fn a_daemon_that_takes_a_node_for_the_one_that_was_forgotten_is_detected() {
     assert!(is_detected(Sabotage::ForgetJoining));
 }

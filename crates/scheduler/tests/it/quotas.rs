@@ -37,7 +37,13 @@ fn gate(world: &World, job: JobId) -> Option<String> {
 
 fn refused(world: &mut World, spec: &JobSpec) -> Refusal {
     let id = JobId::from_uuid(world.id());
-    let submit = Submit { id, spec: spec.clone().into(), spec_json: spec_json(spec) };
+    let submit = Submit {
+        id,
+        spec: spec.clone().into(),
+        spec_json: spec_json(spec),
+        named: Vec::new(),
+        rerun: None,
+    };
     let answer = world.handle(Input::Submit(Box::new(submit)));
     world.refusal(answer)
 }

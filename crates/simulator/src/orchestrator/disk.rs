@@ -15,6 +15,7 @@ use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
 use crate::groups::{self, GROUPS, Limits};
+use crate::quotas::{self, QuotaLimits};
 use crate::summary::Sabotage;
 
 pub(in crate::orchestrator) fn full() -> StoreError {
@@ -27,6 +28,7 @@ pub(crate) struct Disk {
     pub(crate) specs: BTreeMap<JobId, Arc<JobSpec>>,
     /// Of concurrency groups.
     pub(crate) limits: Limits,
+    pub(crate) quotas: QuotaLimits,
     sabotage: Option<Sabotage>,
     /// When each node of the store joined, as the scheduler wrote it: sabotage does not change it.
     pub(crate) joined: BTreeMap<NodeId, Moment>,
@@ -51,6 +53,7 @@ impl Disk {
         Self {
             store,
             limits: Limits::initial(),
+            quotas: QuotaLimits::default(),
             specs: BTreeMap::new(),
             sabotage,
             joined: BTreeMap::new(),
@@ -86,6 +89,7 @@ impl Disk {
             Ok(Admission::New) | Err(_) => {}
         }
         let idle = self.idle();
+        let before = quotas::used(&self.store);
         let outcome = match self.sabotage {
             Some(Sabotage::StoreDueTimesApart) => self.write_apart(commit)?,
             _ => commit.write_to(&mut self.store)?,
@@ -94,6 +98,7 @@ impl Disk {
         self.note_specs(commit);
         if let Outcome::Written(_) = outcome {
             self.limits.note(commit);
+            self.quotas.note(commit, before);
         }
         if self.sabotage == Some(Sabotage::ForgetAcceptance) {
             self.store.executions.values_mut().for_each(|row| row.accepted_at = None);
@@ -116,6 +121,9 @@ impl Disk {
         }
         if self.sabotage == Some(Sabotage::ForgetHolders) {
             self.forget_holders();
+        }
+        if self.sabotage == Some(Sabotage::ForgetUsage) {
+            quotas::forget_usage(&mut self.store);
         }
         if self.sabotage == Some(Sabotage::ForgetOutcomes) {
             self.store.outcomes.clear();

@@ -276,6 +276,7 @@ impl Process {
                 | RequestBody::Stop { .. }
                 | RequestBody::PutSecret { .. }
                 | RequestBody::PutGroup { .. }
+                | RequestBody::PutQuota { .. }
                 | RequestBody::Forget { .. }
                 | RequestBody::Act { .. } => self.inbox.push_back(request),
             }

@@ -11,10 +11,10 @@ use scheduler::input::{Input, Submit};
 
 use super::disk::Disk;
 use super::times::LEASE;
-use crate::groups;
 use crate::network::{Caller, Request, RequestBody, Sender};
 use crate::schedule;
 use crate::summary::Sabotage;
+use crate::{groups, quotas};
 
 pub(super) fn envelope(
     request: Request,
@@ -46,6 +46,14 @@ pub(super) fn envelope(
         RequestBody::PutGroup { name, limit, .. } => {
             Input::Group { namespace: "default".to_owned(), name, limit: Some(limit) }
         }
+        RequestBody::PutQuota { cpu_millis, executions, is_stored: true } => {
+            let write = quotas::write(cpu_millis, executions);
+            return enclose(step::Request::Records(vec![write]), arrived, caller);
+        }
+        RequestBody::PutQuota { cpu_millis, executions, .. } => Input::Quota {
+            namespace: quotas::NAMESPACE.to_owned(),
+            quota: quotas::quota(cpu_millis, executions),
+        },
         RequestBody::Forget { node, now } => Input::ForgetNode { node, now },
         RequestBody::Act { node, action } => {
             Input::NodeAction { node, action, message: String::new() }

@@ -55,6 +55,8 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::ForgetMaxRunning
             | Sabotage::ForgetHolders
             | Sabotage::KeepUnits
+            | Sabotage::KeepQuota
+            | Sabotage::ForgetUsage
             | Sabotage::ForgetOutcomes
             | Sabotage::ForgetEnds
             | Sabotage::StoreDueTimesApart

@@ -46,6 +46,7 @@ mod poison;
 mod programs;
 mod proxies;
 mod publishers;
+mod quotas;
 mod readme;
 mod reboots;
 mod reruns;
