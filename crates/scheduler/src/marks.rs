@@ -40,7 +40,7 @@ pub(crate) struct Marks {
     /// the nodes have taken what comes first.
     pub(crate) ready: Marked<(JobId, ClassId)>,
     /// Classes that a group or quota does not hold any more. They look for room like jobs that are ready.
-    pub(crate) opened: Marked<ClassId>,
+    pub(crate) opened: Marked<Opened>,
     /// Jobs with a slot on each node that may run one more execution now.
     pub(crate) offers: Marked<JobId>,
     /// Jobs whose slots, notices or queues changed: they may have another state.
@@ -53,6 +53,14 @@ pub(crate) struct Marks {
     pub(crate) begins: Marked<JobId>,
     /// Jobs that ended and may have no execution left.
     pub(crate) ended: Marked<JobId>,
+}
+
+/// A class, and what may open the next one once it has looked for room, also if it is gone by then.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Opened {
+    pub(crate) class: ClassId,
+    pub(crate) groups: Arc<[GroupId]>,
+    pub(crate) namespace: Arc<str>,
 }
 
 /// Marks of one kind, in order. It keeps its memory, so that an event allocates nothing.

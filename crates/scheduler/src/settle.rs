@@ -55,8 +55,8 @@ pub(crate) fn pass(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) 
             placement::fill_node(settle, state, turn, node);
         } else if let Some((job, class)) = state.marks.ready.pop() {
             placement::place_job(settle, state, turn, job, class);
-        } else if let Some(class) = state.marks.opened.pop() {
-            group::place_opened(settle, state, turn, class);
+        } else if let Some(opened) = state.marks.opened.pop() {
+            group::place_opened(settle, state, turn, opened);
         } else if let Some(job) = state.marks.offers.pop() {
             placement::offer_pinned(settle, state, turn, job, None);
         } else if let Some(job) = state.marks.jobs.pop() {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::job::JobStateType;
+use api_types::job::{JobSpec, JobStateType};
 use api_types::quota::Quota as Stated;
 use control_plane::batch::{Content, NumberedCommit};
 use control_plane::quotas;
@@ -68,8 +68,7 @@ pub(super) fn forget_usage(store: &mut MemoryStore) {
     let live = store.executions.values().filter(|row| !row.compute.is_terminal());
     for id in live.map(|row| row.job) {
         let Some(job) = store.new_jobs.get_mut(&id) else { continue };
-        let mut spec: api_types::job::JobSpec =
-            serde_json::from_str(&job.spec_json).expect("what was submitted");
+        let mut spec: JobSpec = serde_json::from_str(&job.spec_json).expect("what was submitted");
         "forgotten".clone_into(&mut spec.namespace);
         job.plan = JobPlan::from_spec(&spec).expect("it was accepted").to_text().into();
     }
@@ -103,8 +102,11 @@ impl QuotaLimits {
         assert!(is_kept, "the namespace uses {used:?}, and its quota allows {most:?}");
     }
 
-    fn has_room(&self, used: Used, cpu_millis: u64) -> bool {
-        self.last.cpu_millis.is_none_or(|most| used.cpu_millis + cpu_millis <= most)
+    /// Whether an execution of the job fits into what is left. What a node would give is not known.
+    pub(super) fn has_room_for(&self, spec: &JobSpec, used: Used) -> bool {
+        let need = || Demand::from_spec(spec).ok().and_then(|it| it.need.cpu_millis);
+        let fits = |most| need().is_some_and(|need| used.cpu_millis + need <= most);
+        self.last.cpu_millis.is_none_or(fits)
             && self.last.executions.is_none_or(|most| used.executions < most)
     }
 }
@@ -125,12 +127,11 @@ impl IdleQuota {
             let spec = &disk.specs[&row.id];
             // Others may wait for something else by now, without saying so.
             let is_plain = spec.concurrency_groups.is_empty() && spec.max_running == 0;
-            let need = || Demand::from_spec(spec).ok().and_then(|it| it.need.cpu_millis);
             row.live
                 && row.state == JobStateType::Queued
                 && says
                 && is_plain
-                && need().is_some_and(|need| disk.quotas.has_room(used, need))
+                && disk.quotas.has_room_for(spec, used)
         });
         match waiting {
             None => self.0 = 0,

@@ -1,5 +1,8 @@
 //! Classes that a group or a quota keeps out of the heads of their pools.
 
+use alloc::sync::Arc;
+
+use crate::marks::Opened;
 use crate::queue::Queue;
 use crate::queue::group::{Entry, GroupId};
 use crate::rank::{ClassId, Rank};
@@ -31,15 +34,22 @@ impl Queue {
     }
 
     /// No group keeps the class out of the heads of its pool.
-    pub(crate) fn open_to_groups(&mut self, id: ClassId) {
+    pub(crate) fn open_to_groups(&mut self, id: ClassId) -> Opened {
         self.groups.open(Entry::Class(id));
-        self.head_changed(id);
+        self.opened(id)
     }
 
     /// The quota does not keep the class out of the heads of its pool.
-    pub(crate) fn open_to_quota(&mut self, id: ClassId) {
+    pub(crate) fn open_to_quota(&mut self, id: ClassId) -> Opened {
         self.quotas.open(Entry::Class(id));
+        self.opened(id)
+    }
+
+    fn opened(&mut self, id: ClassId) -> Opened {
         self.head_changed(id);
+        let class = self.class(id);
+        let (groups, namespace) = (Arc::clone(&class.groups), Arc::clone(&class.namespace));
+        Opened { class: id, groups, namespace }
     }
 
     /// Whether a group or the quota keeps the class out of the heads of its pool.

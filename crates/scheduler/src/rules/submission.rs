@@ -104,7 +104,10 @@ pub(crate) fn record(
     job.tell_count(told_count);
     let ranges = job.row().slots.scattered_ranges();
     state.namespaces.add_ranges(&job.plan.namespace, ranges);
-    state.queue.quotas.queued(&job.plan.namespace, job.queued_slots());
+    if rerun.as_ref().is_none_or(|rerun| rerun.nodes.is_empty()) {
+        // Others are counted one by one, as they are bound to their nodes.
+        state.queue.quotas.queued(&job.plan.namespace, job.queued_slots());
+    }
     state.jobs.put(Box::new(job));
     if let Some(group) = groups.first().filter(|_| replaces) {
         group::replace(state, *group);

@@ -1,10 +1,9 @@
 //! Concurrency groups that have a unit or have none: who of those that wait may look for room.
 
-use alloc::sync::Arc;
-
 use api_types::JobId;
 use api_types::job::JobStateType;
 
+use crate::marks::Opened;
 use crate::queue::Holder;
 use crate::queue::group::{Entry, GroupId};
 use crate::rank::ClassId;
@@ -42,8 +41,8 @@ pub(crate) fn follow(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>
         match (entry, other) {
             (_, Some(other)) => state.queue.groups.hold(entry, rank, other),
             (Entry::Class(class), None) => {
-                state.queue.open_to_groups(class);
-                state.marks.opened.push(class);
+                let opened = state.queue.open_to_groups(class);
+                state.marks.opened.push(opened);
                 return;
             }
             (Entry::Job(job), None) => {
@@ -79,24 +78,24 @@ pub(crate) fn place_opened(
     settle: &mut Settle,
     state: &mut State,
     turn: &mut Turn<'_>,
-    id: ClassId,
+    Opened { class: id, groups, namespace }: Opened,
 ) {
-    let Some(class) = state.queue.find_class(id) else { return };
-    let first = class.waiting.first().copied().filter(|_| !class.postponed && !class.blocked);
+    let class = state.queue.find_class(id).filter(|class| !class.postponed && !class.blocked);
+    let first = class.and_then(|class| class.waiting.first().copied());
     if let Some(rank) = first.filter(|_| !state.queue.is_held(id)) {
         match placement::backlog_precedes(settle, state, rank, id) {
             true => placement::postpone_class(settle, state, id),
             false => placement::place_class(settle, state, turn, id),
         }
     }
-    let Some(class) = state.queue.find_class(id) else { return };
-    for group in &*class.groups {
+    for group in &*groups {
         state.marks.groups.push(*group);
     }
-    state.marks.quotas.push(Arc::clone(&class.namespace));
+    state.marks.quotas.push(namespace);
 }
 
-/// A class lacks a unit, or its quota does not suffice: it is held, and its jobs say so unless they do already.
+/// A class lacks a unit, or its quota does not suffice: it is held, and its jobs say so unless they do
+/// already.
 pub(crate) fn hold_waiting(
     settle: &mut Settle,
     state: &mut State,

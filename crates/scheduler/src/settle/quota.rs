@@ -39,8 +39,8 @@ pub(crate) fn follow(
                 state.marks.jobs.push(id);
             }
             Change::Open(Entry::Class(class)) => {
-                state.queue.open_to_quota(class);
-                state.marks.opened.push(class);
+                let opened = state.queue.open_to_quota(class);
+                state.marks.opened.push(opened);
                 return;
             }
             Change::Open(entry @ Entry::Job(id)) => {

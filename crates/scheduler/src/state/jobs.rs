@@ -164,30 +164,6 @@ impl State {
         }
     }
 
-    /// A slot of the job waits for its node, and for a unit of each of its groups and for its quota.
-    pub(crate) fn enter_holders(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let (entry, rank) = (Entry::Job(id), job.plan.rank);
-        if let Some((groups, _)) = &job.extras.groups {
-            self.queue.groups.follow(entry, rank, groups);
-        }
-        if let Some(class) = job.class {
-            let need = self.queue.class(class).demand.need;
-            self.queue.quotas.follow(entry, rank, &job.plan.namespace, &need);
-        }
-    }
-
-    /// Units of the groups or of the quota of the job were taken or returned, or more wait for some.
-    pub(crate) fn follow_holders(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        for group in job.extras.groups() {
-            self.marks.groups.push(*group);
-        }
-        if self.queue.quotas.limited().contains(&job.plan.namespace) {
-            self.marks.quotas.push(Arc::clone(&job.plan.namespace));
-        }
-    }
-
     pub(crate) fn cover_node(&mut self, turn: &mut Turn<'_>, id: JobId, node_id: NodeId) {
         let job = self.jobs.get_mut(&id).expect("only live jobs cover nodes");
         if job.extras.covered.contains_key(&node_id) {
@@ -372,6 +348,8 @@ impl State {
         }
         self.queue.groups.leave(Entry::Job(id));
         self.queue.quotas.leave(Entry::Job(id));
+        // It may have been opened and then have ended before it looked for room.
+        self.marks.quotas.push(Arc::clone(&job.plan.namespace));
         self.timers.cancel(Timer::FetchDelay(id));
         self.daemons.remove(&id);
         job.row.waiting_since = None;
