@@ -222,7 +222,7 @@ pub enum Sabotage {
     ForgetHolders,
     /// A unit of a concurrency group stays taken during the delay before a retry.
     KeepUnits,
-    /// What is given back to a quota starts nothing on other nodes than its own.
+    /// What is given back to a quota starts nothing that waits for it.
     KeepQuota,
     /// A restart does not count what a namespace uses of its quota.
     ForgetUsage,

@@ -186,7 +186,7 @@ fn a_condition_that_a_restart_does_not_evaluate_again_is_found() {
 }
 
 #[test]
-fn a_quota_that_is_not_offered_to_other_nodes_is_detected() {
+fn a_quota_that_stays_taken_is_detected() {
     assert!(is_detected(Sabotage::KeepQuota));
 }
 

@@ -67,7 +67,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
     params(params::IdempotencyKey),
     request_body(content = CreateGraphRequest, example = json!(examples::graph_submission())),
     responses((status = 200, description = "All jobs are on disk.", body = CreateGraph, example = json!(examples::create_graph()))),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::IdempotencyConflict, Code::NamespaceNotFound, Code::QuotaExceeded]])))),
 )]
 async fn create(
     State(api): State<Arc<Api>>,

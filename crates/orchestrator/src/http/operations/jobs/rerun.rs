@@ -54,7 +54,7 @@ struct Original {
         body = inline(Created),
         example = json!(examples::create_job()),
     )),
-    extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, BODY, READ, CALL, &[Code::InvalidJob, Code::InvalidRequest, Code::JobNotFinished, Code::Conflict, Code::NodeConflict, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, BODY, READ, CALL, &[Code::InvalidJob, Code::InvalidRequest, Code::JobNotFinished, Code::Conflict, Code::NodeConflict, Code::IdempotencyConflict, Code::NamespaceNotFound, Code::QuotaExceeded]])))),
 )]
 pub(super) async fn rerun(
     State(api): State<Arc<Api>>,
