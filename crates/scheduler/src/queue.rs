@@ -18,7 +18,6 @@
 pub(crate) mod class;
 pub(crate) mod group;
 pub(crate) mod heads;
-pub(crate) mod holding;
 pub(crate) mod matching;
 pub(crate) mod nodes;
 pub(crate) mod quota;
@@ -38,7 +37,6 @@ use crate::marks::Marked;
 use crate::queue::class::{Class, ClassKey};
 use crate::queue::group::{Entry, GroupId, Groups};
 use crate::queue::heads::Heads;
-pub(crate) use crate::queue::holding::Holder;
 use crate::queue::nodes::{Members, NodeBit, Nodes, suits};
 use crate::queue::quota::Quotas;
 use crate::rank::{ClassId, PoolId, Rank};

@@ -26,7 +26,7 @@ use crate::settings::Settings;
 use crate::state::executions::Orphan;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
-use crate::state::{State, dependants, executions, gate, history, outcomes};
+use crate::state::{State, dependants, executions, gate, history, holders, outcomes};
 use crate::streak::Streak;
 use crate::text::{Text, with_reason};
 use crate::time::Moment;
@@ -243,7 +243,7 @@ fn restore_order(state: &mut State, now: Moment) {
         }
         gate::restore(state, id);
         if state.jobs[&id].extras.pending().has_pinned() {
-            state.enter_holders(id);
+            holders::enter(state, id);
         }
         let Some(job) = state.jobs.get_mut(&id) else { continue };
         if job.is_retrying() || !job.extras.unproven.is_empty() {

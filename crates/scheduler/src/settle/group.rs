@@ -4,8 +4,8 @@ use api_types::JobId;
 use api_types::job::JobStateType;
 
 use crate::marks::Opened;
-use crate::queue::Holder;
 use crate::queue::group::{Entry, GroupId};
+use crate::queue::search::Holder;
 use crate::rank::ClassId;
 use crate::rules::job_end;
 use crate::settle::leftover::Settle;

@@ -11,7 +11,7 @@ use crate::settle::leftover::{Backlog, Settle};
 use crate::settle::{group, notice, quota, reservation};
 use crate::state::job::Slot;
 use crate::state::node::LiveNode;
-use crate::state::{State, executions, gate};
+use crate::state::{State, executions, gate, holders};
 use crate::time::Moment;
 use crate::timer::Timer;
 use crate::turn::Turn;
@@ -205,7 +205,7 @@ pub(crate) fn offer_pinned(
     }
     gate::offered(state, id);
     state.marks.jobs.push(id);
-    state.follow_holders(id);
+    holders::follow(state, id);
     // Where a quota was removed, the next entry is opened as well.
     if let Some(job) = state.jobs.get(&id) {
         state.marks.quotas.push(Arc::clone(&job.plan.namespace));

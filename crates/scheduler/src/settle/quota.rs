@@ -2,9 +2,9 @@
 
 use alloc::sync::Arc;
 
-use crate::queue::Holder;
 use crate::queue::group::Entry;
 use crate::queue::quota::Change;
+use crate::queue::search::Holder;
 use crate::rank::{ClassId, Rank};
 use crate::settle::group;
 use crate::settle::leftover::Settle;

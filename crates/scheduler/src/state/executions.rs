@@ -10,7 +10,7 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::change::{Effect, EventRow, EventSubject, ExecutionRow, Fact, WorkOrder};
 use crate::state::job::{LiveJob, Slot};
-use crate::state::{State, execution, gate, idle};
+use crate::state::{State, execution, gate, holders, idle};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::{Timer, Timers};
@@ -189,7 +189,7 @@ fn note_placed(state: &mut State, job: JobId, execution: ExecutionId, id: NodeId
     if is_probe || placed.is_at_limit() {
         state.withdraw_from_queue(job);
     }
-    state.follow_holders(job);
+    holders::follow(state, job);
     let Some(node) = state.nodes.get_mut(&id) else { return };
     if !node.row.health.is_well() {
         node.row.health.placed(execution);
@@ -259,7 +259,7 @@ pub(crate) fn release(
             }
         }
     }
-    state.follow_holders(row.job);
+    holders::follow(state, row.job);
     state.timers.cancel(Timer::Offer(id));
     state.timers.cancel(Timer::GoodRun(id));
     row
@@ -283,7 +283,7 @@ pub(crate) fn release_process(
     if let Some(job) = job {
         state.queue.quotas.give_back(&job.plan.namespace, &freed, false);
     }
-    state.follow_holders(job_id);
+    holders::follow(state, job_id);
     if let Some(node) = state.nodes.get_mut(&node_id) {
         node.give_back(&freed, is_finite);
         node.reload(&mut state.queue);

@@ -11,7 +11,7 @@ use crate::plan::{JobPlan, Plan};
 use crate::queue::group::{Entry, GroupId};
 use crate::rank::ClassId;
 use crate::state::job::{LiveJob, Slot};
-use crate::state::{State, dependants, executions, gate, node};
+use crate::state::{State, dependants, executions, gate, holders, node};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -157,8 +157,8 @@ impl State {
             node.pin(rank, index);
             self.marks.pinned.push(node.id());
         }
-        self.enter_holders(id);
-        self.follow_holders(id);
+        holders::enter(self, id);
+        holders::follow(self, id);
         if self.queue.quotas.is_held(Entry::Job(id)) {
             self.marks.jobs.push(id);
         }
