@@ -35,7 +35,6 @@ pub use self::commit::{
     Admission, Commit, CommitId, EXECUTION_ROWS, JOB_ROWS, LookupResults, Outcome, Progress,
     Removal, Removed, Term, Write,
 };
-
 pub use self::graph::{GraphQuery, StoredEdge, StoredGraph, StoredGraphJob, StoredGraphSummary};
 pub use self::query::{
     EventEntry, EventsPage, EventsQuery, ExecutionOrder, ExecutionPosition, ExecutionQuery,

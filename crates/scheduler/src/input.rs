@@ -214,6 +214,15 @@ pub enum Refusal {
     NodeBusy { node: NodeId, executions: usize },
 }
 
+// === impl Submit ===
+
+impl Submit {
+    /// A job that depends on no other, with slots from 0 on.
+    pub fn new(id: JobId, spec: Arc<JobSpec>, spec_json: Arc<str>) -> Self {
+        Self { id, spec, spec_json, named: Vec::new(), rerun: None }
+    }
+}
+
 // === impl Refusal ===
 
 impl Refusal {

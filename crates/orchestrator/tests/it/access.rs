@@ -9,7 +9,7 @@ use peers::issuer::Issuer;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use self::requests::{of_cluster, of_process};
+use self::requests::{of_cluster, of_graphs, of_namespace, of_nodes, of_process, of_tokens};
 use crate::groups::{HOME_GROUP, of_groups};
 use crate::node::FakeNode;
 use crate::oidc;
@@ -179,29 +179,10 @@ impl Guarded {
             ("listUsage", (get.clone(), cluster("usage"), None)),
             ("describeExecutionUsage", (get.clone(), format!("{execution}/usage"), None)),
             ("describeJobUsage", (get.clone(), format!("{job}/usage"), None)),
-            ("describeNodeUsage", (get.clone(), format!("{node}/usage"), None)),
             ("readExecutionResults", (get.clone(), format!("{execution}/results"), None)),
             ("streamEvents", (get.clone(), cluster("events?namespace=home"), None)),
             ("streamChanges", (get.clone(), cluster("changes"), None)),
             ("search", (get.clone(), cluster("search?text=a"), None)),
-            ("listNodes", (get.clone(), cluster("nodes"), None)),
-            ("describeNode", (get.clone(), node.clone(), None)),
-            ("listNodeHistory", (get.clone(), format!("{node}/history"), None)),
-            ("actOnNode", (put.clone(), NO_NODE.to_owned(), Some(json!({ "Action": "approve" })))),
-            ("forgetNode", (delete.clone(), NO_NODE.to_owned(), None)),
-            ("labelNode", (put.clone(), format!("{NO_NODE}/labels"), Some(json!({})))),
-            ("joinNode", (put.clone(), format!("{node}/session"), Some(json!({})))),
-            ("renewLease", (put.clone(), format!("{node}/heartbeat"), Some(json!({})))),
-            ("streamAssignments", (get.clone(), format!("{node}/assignments?session=1"), None)),
-            ("reportExecutions", (put.clone(), format!("{node}/executions"), Some(json!({})))),
-            ("deliverOutput", (post.clone(), format!("{node}/streams/x"), None)),
-            ("renewCertificate", (post.clone(), format!("{node}/certificate"), Some(json!({})))),
-            ("readSecrets", (post.clone(), format!("{node}/secrets"), Some(json!({})))),
-            ("readCredentials", (post.clone(), format!("{node}/credentials"), Some(json!({})))),
-            ("enrolNode", (post.clone(), cluster("nodes/join"), Some(json!({})))),
-            ("listNodeTokens", (get.clone(), cluster("nodes/tokens"), None)),
-            ("createNodeToken", (post.clone(), cluster("nodes/tokens"), Some(json!({})))),
-            ("revokeNodeToken", (delete.clone(), cluster("nodes/tokens/0000000000000000"), None)),
             ("listKeys", (get.clone(), cluster("keys"), None)),
             ("rotateKey", (post.clone(), cluster("keys"), Some(json!({ "Purpose": "secrets" })))),
             ("listAudit", (get.clone(), cluster("audit"), None)),
@@ -219,6 +200,7 @@ impl Guarded {
             ("describeApi", (get.clone(), api("openapi.json"), None)),
             (OLD_GROUP, (get, api("requester/list"), None)),
         ]);
+        requests.extend(of_nodes(&node));
         requests.extend(of_graphs());
         requests.extend(of_cluster());
         requests.extend(of_namespace());
@@ -230,49 +212,21 @@ impl Guarded {
     }
 }
 
-/// The requests about graphs.
-fn of_graphs() -> [(&'static str, Request); 4] {
-    let graph = "/api/v1/orchestrator/graphs/g-00000000-0000-4000-8000-000000000001".to_owned();
-    let new = json!({ "Jobs": { "a": job_with(json!({ "Namespace": "home" })) } });
-    [
-        ("createGraph", (Method::POST, format!("{JOBS}/graph"), Some(new))),
-        (
-            "listGraphs",
-            (Method::GET, "/api/v1/orchestrator/graphs?namespace=home".to_owned(), None),
-        ),
-        ("describeGraph", (Method::GET, graph.clone(), None)),
-        ("stopGraph", (Method::DELETE, graph, None)),
-    ]
-}
-
-/// The requests about tokens.
-fn of_tokens() -> [(&'static str, Request); 4] {
-    let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
-    let new = json!({ "Name": "x", "Role": "viewer", "Namespaces": ["home"] });
-    [
-        ("listTokens", (get, TOKENS.to_owned(), None)),
-        ("createToken", (post, TOKENS.to_owned(), Some(new))),
-        ("revokeToken", (delete.clone(), format!("{TOKENS}/0000000000000000"), None)),
-        ("revokeTokens", (delete, format!("{TOKENS}?subject=no-one"), None)),
-    ]
-}
-
-/// The requests about records of a namespace.
-fn of_namespace() -> [(&'static str, Request); 8] {
-    let (get, put, delete) = (Method::GET, Method::PUT, Method::DELETE);
-    let cluster = |path: &str| format!("/api/v1/orchestrator/{path}");
-    let (home_secret, home_credential) = (HOME_SECRET.to_owned(), HOME_CREDENTIAL.to_owned());
-    [
-        ("listSecrets", (get.clone(), cluster("secrets?namespace=home"), None)),
-        ("putSecret", (put.clone(), home_secret.clone(), Some(json!({ "Value": "x" })))),
-        ("describeSecret", (get.clone(), home_secret, None)),
-        ("deleteSecret", (delete.clone(), cluster("secrets/none?namespace=home"), None)),
-        ("listCredentials", (get.clone(), cluster("credentials?namespace=home"), None)),
-        ("putCredential", (put.clone(), home_credential.clone(), Some(credential()))),
-        ("describeCredential", (get.clone(), home_credential, None)),
-        ("deleteCredential", (delete.clone(), cluster("credentials/none?namespace=home"), None)),
-    ]
-}
+/// What is asked about a namespace, whose name follows.
+const OF_A_NAMESPACE: [&str; 12] = [
+    "jobs?namespace=",
+    "jobs?view=summary&namespace=",
+    "events?namespace=",
+    "secrets?namespace=",
+    "secrets/db?namespace=",
+    "credentials?namespace=",
+    "credentials/hub?namespace=",
+    "groups?namespace=",
+    "groups/db?namespace=",
+    "schedules?namespace=",
+    "schedules/nightly?namespace=",
+    "schedules/nightly/runs?namespace=",
+];
 
 /// Everything that a caller from elsewhere can ask about a namespace is answered as if it were
 /// empty, and as if what is in it did not exist.
@@ -305,18 +259,7 @@ async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
         pairs.push((Method::GET, path(execution), path(&twin(execution))));
         pairs.push((Method::GET, path(&short(execution)), path(&short(&twin(execution)))));
     }
-    for path in [
-        "jobs?namespace=",
-        "jobs?view=summary&namespace=",
-        "events?namespace=",
-        "secrets?namespace=",
-        "secrets/db?namespace=",
-        "credentials?namespace=",
-        "credentials/hub?namespace=",
-        "schedules?namespace=",
-        "schedules/nightly?namespace=",
-        "schedules/nightly/runs?namespace=",
-    ] {
+    for path in OF_A_NAMESPACE {
         let path = |name: &str| format!("/api/v1/orchestrator/{path}{name}");
         pairs.push((Method::GET, path("home"), path("none")));
     }

@@ -47,7 +47,10 @@ fn path(rest: &str) -> String {
 
 fn body(fields: Value) -> Value {
     let mut body = json!({ "Cron": YEARLY, "Job": plain_job() });
-    body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    let (Some(all), Value::Object(fields)) = (body.as_object_mut(), fields) else {
+        panic!("the fields of a schedule are an object");
+    };
+    all.extend(fields);
     body
 }
 
@@ -65,7 +68,7 @@ async fn runs(server: &Server, name: &str) -> Vec<(String, String, String)> {
     list(&runs.ok()["Runs"]).iter().map(of).collect()
 }
 
-/// The same once there are so many.
+/// The same once there are this many.
 async fn eventually(server: &Server, name: &str, count: usize) -> Vec<(String, String, String)> {
     for _ in 0..200 {
         let runs = runs(server, name).await;
@@ -77,16 +80,17 @@ async fn eventually(server: &Server, name: &str, count: usize) -> Vec<(String, S
     panic!("{name} has {:?}", runs(server, name).await);
 }
 
-/// Every minute, put so many minutes before the service stopped, which starts again now.
+/// Every minute, put this many minutes before the service stopped, which starts again now.
 async fn away(server: &mut Server, minutes: u32) {
     server.stop().await;
-    let database = Connection::open(server.data_dir().join("orchestrator.db")).unwrap();
+    let database =
+        Connection::open(server.data_dir().join("orchestrator.db")).expect("its database");
     let sql = format!(
         "UPDATE record SET value = json_set(value, '$.Plan.Since',
             json_extract(value, '$.Plan.Since') / 60000000000 * 60000000000 - {minutes} * 60000000000)
          WHERE kind = 'schedule'"
     );
-    assert!(database.execute(&sql, []).unwrap() > 0);
+    assert!(database.execute(&sql, []).expect("an update") > 0);
     drop(database);
     server.restart().await;
 }

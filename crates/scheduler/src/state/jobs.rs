@@ -185,15 +185,10 @@ impl State {
         job.row.fresh = job.row.slots.end();
         job.extras.to_mut().covered.insert(node_id, index);
         turn.out.changes.jobs.insert(id, job.row.clone());
-        let slot = PendingSlotRow {
-            job: id,
-            index,
-            evaluation: job.row.evaluation,
-            pinned: Some(node_id),
-            tries: Tries { attempt: 1, ..Default::default() },
-            due: None,
-            previous: None,
-        };
+        let (evaluation, pinned) = (job.row.evaluation, Some(node_id));
+        let tries = Tries { attempt: 1, ..Default::default() };
+        let slot =
+            PendingSlotRow { job: id, index, evaluation, pinned, tries, due: None, previous: None };
         self.add_pending(turn, slot);
     }
 

@@ -34,7 +34,7 @@ fn rerun_with(
 }
 
 fn rerun(world: &mut World, spec: &JobSpec, slots: &str) -> JobId {
-    let (id, answer) = rerun_with(world, spec, slots.parse().unwrap(), BTreeMap::new());
+    let (id, answer) = rerun_with(world, spec, slots.parse().expect("indexes"), BTreeMap::new());
     assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
     id
 }

@@ -41,7 +41,6 @@ pub(crate) struct World {
     pub(crate) now: Moment,
     pub(crate) wall: i64,
     pub(crate) effects: Vec<Effect>,
-    /// How often nodes have backed off.
     pub(crate) back_offs: usize,
     /// Whether the invariants are checked after each input, which looks at everything.
     pub(crate) is_checked: bool,
@@ -196,13 +195,7 @@ impl World {
     pub(crate) fn submit(&mut self, spec: &JobSpec) -> JobId {
         let id = JobId::from_uuid(self.id());
         let named = self.store.named_by(spec);
-        let submit = Submit {
-            id,
-            spec: spec.clone().into(),
-            spec_json: spec_json(spec),
-            named,
-            rerun: None,
-        };
+        let submit = Submit { named, ..Submit::new(id, spec.clone().into(), spec_json(spec)) };
         let answer = self.handle(Input::Submit(Box::new(submit)));
         assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
         self.now = self.now + Duration::from_millis(1);

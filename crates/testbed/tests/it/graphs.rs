@@ -1,6 +1,7 @@
 //! Dependencies and graphs: large ones, wrong ones, and an orchestrator that is killed between.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use api_client::GraphsQuery;
 use api_types::dependency::Condition;
@@ -65,8 +66,8 @@ async fn a_graph_of_a_thousand_jobs_is_stored_in_one_step_and_runs_in_order() {
     for edge in graph.edges.iter().filter(|edge| edge.condition == Condition::Completed).step_by(37)
     {
         for id in [edge.from, edge.to] {
-            if !known.contains_key(&id) {
-                known.insert(id, times(&cluster, id).await);
+            if let Entry::Vacant(unknown) = known.entry(id) {
+                unknown.insert(times(&cluster, id).await);
             }
         }
         let ((_, ended), (began, _)) = (known[&edge.from], known[&edge.to]);

@@ -17,11 +17,16 @@ const MINUTE: u64 = 60;
 /// Seconds between a restart and the due time: enough to arm a failpoint.
 const AHEAD: u64 = 8;
 
+#[expect(clippy::disallowed_methods, reason = "the orchestrator's clock is set against it")]
+fn wall_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
 /// Restarts the orchestrator, whose clock is then a few seconds before the next whole minute, and
 /// later than at the restart before.
 async fn restart_before_a_minute(cluster: &mut Cluster, round: u64) {
     cluster.orchestrator.kill();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let now = wall_seconds();
     let offset = (2 * MINUTE - AHEAD - now % MINUTE) % MINUTE + round * 2 * MINUTE;
     cluster.orchestrator.set_variable(WALL_CLOCK_OFFSET_VARIABLE, &offset.to_string());
     cluster.orchestrator.restart().await;

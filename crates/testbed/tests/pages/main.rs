@@ -18,6 +18,7 @@ mod issuer;
 mod jobs;
 mod keyboard;
 mod large_logs;
+mod limits;
 mod lists;
 mod load;
 mod long_names;

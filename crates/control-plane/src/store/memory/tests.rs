@@ -1,6 +1,7 @@
 //! The contract of every store, and what only this one can show.
 
 use super::*;
+use crate::store::Retention;
 use crate::store::contract::{Put, Random, Writer, ended, writer_contract};
 
 struct InMemory;

@@ -12,9 +12,8 @@
 //! and a job's rows can be removed as ranges. Only the two `…_id` indexes and `label` itself are
 //! written in random order.
 //!
-//! What a job costs on disk, without its specification: about 300 bytes of row, 350 bytes in ten
-//! indexes, and per label about 3 × (key + value + 40 bytes). An execution costs about 300 bytes,
-//! an event about 150.
+//! On disk, a job costs about 300 bytes of row, 350 bytes in ten indexes, and per label about
+//! 3 × (key + value + 40 bytes); an execution about 300 bytes, an event about 150.
 //!
 //! - `job` changes with every state; `job_spec` holds what never does, so that a state change does
 //!   not rewrite it. Former versions of a specification are in `former_spec`.

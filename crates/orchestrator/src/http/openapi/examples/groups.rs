@@ -2,7 +2,7 @@
 
 use api_types::group::{DescribeGroup, Group, GroupJob, ListGroups, PutGroup};
 
-use super::{JOB, MOMENT};
+use super::records::{JOB, MOMENT};
 
 fn group() -> Group {
     Group {
