@@ -10,7 +10,7 @@ pub(crate) mod extras;
 pub(crate) mod fit;
 pub(crate) mod gate;
 pub(crate) mod history;
-mod holders;
+pub(crate) mod holders;
 pub(crate) mod idle;
 pub(crate) mod job;
 pub(crate) mod jobs;
