@@ -26,6 +26,7 @@ mod digest;
 mod docker;
 mod faults;
 mod groups;
+mod idle_quota;
 mod inspection;
 mod machine;
 mod network;

@@ -1,9 +1,8 @@
-//! The quota of the namespace: its live executions never hold more, and no job says that it waits for a
-//! quota into which it fits.
+//! The quota of the namespace: its live executions never hold more.
 
 use std::collections::BTreeMap;
 
-use api_types::job::{JobSpec, JobStateType};
+use api_types::job::JobSpec;
 use api_types::quota::Quota as Stated;
 use control_plane::batch::{Content, NumberedCommit};
 use control_plane::quotas;
@@ -13,13 +12,8 @@ use scheduler::Quota;
 use scheduler::demand::Demand;
 use scheduler::plan::JobPlan;
 
-use crate::orchestrator::Disk;
-
 /// The namespace of all jobs.
 pub(super) const NAMESPACE: &str = "default";
-
-/// What fits may wait in this many counts, one per second: later turns finish what one leaves.
-const COUNTS: u32 = 3;
 
 /// CPU and executions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,10 +30,6 @@ pub(super) struct QuotaLimits {
     /// in it, or what was in use before, since a lower quota stops nothing.
     most: Option<Used>,
 }
-
-/// In how many counts in a row a job waited for the quota and fitted into it.
-#[derive(Default)]
-pub(super) struct IdleQuota(u32);
 
 pub(super) fn quota(cpu_millis: Option<u64>, executions: Option<u32>) -> Quota {
     Quota { cpu_millis, executions: executions.map(u64::from), ..Quota::default() }
@@ -108,37 +98,5 @@ impl QuotaLimits {
         let fits = |most| need().is_some_and(|need| used.cpu_millis + need <= most);
         self.last.cpu_millis.is_none_or(fits)
             && self.last.executions.is_none_or(|most| used.executions < most)
-    }
-}
-
-// === impl IdleQuota ===
-
-impl IdleQuota {
-    /// The orchestrator was held up: it could not do anything about it.
-    pub(super) fn begin_anew(&mut self) {
-        self.0 = 0;
-    }
-
-    /// Panics if a job says for too long that it waits for a quota into which it fits.
-    pub(super) fn count(&mut self, disk: &Disk) {
-        let used = used(&disk.store);
-        let waiting = disk.store.jobs.values().find(|row| {
-            let says = row.message.starts_with("the quota of namespace");
-            let spec = &disk.specs[&row.id];
-            // Others may wait for something else by now, without saying so.
-            let is_plain = spec.concurrency_groups.is_empty() && spec.max_running == 0;
-            row.live
-                && row.state == JobStateType::Queued
-                && says
-                && is_plain
-                && disk.quotas.has_room_for(spec, used)
-        });
-        match waiting {
-            None => self.0 = 0,
-            Some(row) => {
-                self.0 += 1;
-                assert!(self.0 <= COUNTS, "job {} waits for a quota that has room", row.id);
-            }
-        }
     }
 }

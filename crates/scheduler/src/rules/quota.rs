@@ -5,8 +5,8 @@ use alloc::string::String;
 use api_types::job::JobType;
 
 use crate::input::{Answer, Refusal, Submit};
+use crate::plan::JobPlan;
 use crate::queue::quota::Quota;
-use crate::rules::submission;
 use crate::state::State;
 use crate::state::node::LiveNode;
 
@@ -43,7 +43,8 @@ fn slots_of(state: &State, submit: &Submit) -> u64 {
     match submit.spec.job_type {
         JobType::Batch | JobType::Service => u64::from(submit.spec.count),
         JobType::Ops | JobType::Daemon => {
-            let demand = submission::plan_of(&submit.spec).demand;
+            let plan = JobPlan::from_spec(&submit.spec);
+            let demand = plan.expect("validation lets only readable demands through").demand;
             let covers = |node: &&LiveNode| node.is_in_service() && node.unfit(&demand).is_none();
             state.nodes.values().filter(covers).count() as u64
         }

@@ -1,12 +1,14 @@
 //! Concurrency groups that have a unit or have none: who of those that wait may look for room.
 
+use alloc::sync::Arc;
+
 use api_types::JobId;
 use api_types::job::JobStateType;
 
 use crate::marks::Opened;
 use crate::queue::group::{Entry, GroupId};
 use crate::queue::search::Holder;
-use crate::rank::ClassId;
+use crate::rank::{ClassId, Rank};
 use crate::rules::job_end;
 use crate::settle::leftover::Settle;
 use crate::settle::{notice, placement};
@@ -107,6 +109,23 @@ pub(crate) fn hold_waiting(
     if core::mem::take(&mut state.queue.class_mut(id).unsaid) {
         notice::refresh_waiting(settle, state, turn, id, None);
     }
+}
+
+/// Whether the quota holds an entry that comes before this job of the class and fits. The class is
+/// then held as well, until its turn comes.
+pub(crate) fn quota_precedes(
+    settle: &mut Settle,
+    state: &mut State,
+    id: ClassId,
+    rank: Rank,
+) -> bool {
+    let namespace = Arc::clone(&state.queue.class(id).namespace);
+    let precedes = state.queue.quotas.precedes(&namespace, rank);
+    if precedes {
+        hold_class(settle, state, id, Holder::Quota);
+        state.marks.quotas.push(namespace);
+    }
+    precedes
 }
 
 /// Stops the jobs that came before the newest one that replaces them.

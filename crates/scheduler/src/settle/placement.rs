@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::queue::search::{Position, Search};
 use crate::rank::{ClassId, Rank, Waiter};
 use crate::settle::leftover::{Backlog, Settle};
-use crate::settle::{group, notice, quota, reservation};
+use crate::settle::{group, notice, reservation};
 use crate::state::job::Slot;
 use crate::state::node::LiveNode;
 use crate::state::{State, executions, gate, holders};
@@ -233,7 +233,7 @@ pub(crate) fn place_class(
             group::hold_waiting(settle, state, turn, class_id, holder);
             return;
         }
-        if quota::precedes(settle, state, class_id, rank) {
+        if group::quota_precedes(settle, state, class_id, rank) {
             return;
         }
         let is_next = settle.backlog.classes.first().is_none_or(|(next, _)| rank <= *next);

@@ -5,7 +5,6 @@ use alloc::sync::Arc;
 use crate::queue::group::Entry;
 use crate::queue::quota::Change;
 use crate::queue::search::Holder;
-use crate::rank::{ClassId, Rank};
 use crate::settle::group;
 use crate::settle::leftover::Settle;
 use crate::state::{State, gate};
@@ -50,16 +49,4 @@ pub(crate) fn follow(
             }
         }
     }
-}
-
-/// Whether the quota holds an entry that comes before this job of the class and fits. The class is
-/// then held as well, until its turn comes.
-pub(crate) fn precedes(settle: &mut Settle, state: &mut State, id: ClassId, rank: Rank) -> bool {
-    let namespace = Arc::clone(&state.queue.class(id).namespace);
-    let precedes = state.queue.quotas.precedes(&namespace, rank);
-    if precedes {
-        group::hold_class(settle, state, id, Holder::Quota);
-        state.marks.quotas.push(namespace);
-    }
-    precedes
 }
