@@ -25,12 +25,12 @@ impl<C> CommitBuilder<C> {
         now: Now,
         run: DueRun,
     ) {
-        let DueRun { time: DueTime { key, version, due }, checked } = run;
+        let DueRun { time: DueTime { key, version, after, due }, checked } = run;
         // A change since then has decided anew what is due.
         let Some(plan) = schedules.plan(&key, version) else { return };
         let mut position = schedules::position(records, &key);
         let waited = position.queued.iter().position(|queued| *queued == due);
-        if plan.paused || (waited.is_none() && due <= schedules::decided(plan, &position)) {
+        if plan.paused || (waited.is_none() && after != schedules::decided(plan, &position)) {
             return schedules.changed(&key, records, scheduler);
         }
         let live = schedules::live(&position, scheduler);

@@ -37,6 +37,9 @@ pub struct DueTime {
     pub key: String,
     /// Of its definition.
     pub version: u64,
+    /// Up to when every time was decided as this one left. Where that is not so as it comes back, a
+    /// commit has failed since, and taking this one would skip those before it.
+    pub after: Timestamp,
     pub due: Timestamp,
 }
 
@@ -200,14 +203,14 @@ impl Schedules {
             return Decided::Nothing;
         };
         let mut position = position(records, key);
+        let (version, after) = (*version, decided(plan, &position));
         let needs_job =
-            |due| Decided::NeedsJob(DueTime { key: key.to_owned(), version: *version, due });
+            |due| Decided::NeedsJob(DueTime { key: key.to_owned(), version, after, due });
         let live = live(&position, scheduler);
         if let Some(due) = position.queued.first().filter(|_| live.is_empty()) {
             return needs_job(*due);
         }
-        let Next { run, missed } =
-            schedule::next(plan, times, decided(plan, &position), wall - *jitter);
+        let Next { run, missed } = schedule::next(plan, times, after, wall - *jitter);
         if let Some((due, reason)) = missed {
             position.decided(due);
             position.note(Run::without_job(due, wall, RunOutcome::Skipped, reason));

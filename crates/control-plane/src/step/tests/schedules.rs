@@ -130,6 +130,31 @@ fn a_run_that_gets_lost_is_due_again() {
 }
 
 #[test]
+fn a_run_whose_predecessor_was_not_stored_does_not_overtake_it() {
+    let mut world = World::new(Trust::Always);
+    world.request([put(1, "a", &plan(Overlap::Allow))]);
+    world.pass(3 * MINUTE);
+    let first = world.take_due();
+    world.refusal = Some(|| StoreError::Fenced);
+    world.request([checked(&first[0], Some(20))]);
+    world.refusal = None;
+    let early = world.take_due();
+    assert_eq!(early.len(), 1, "the second minute left before the first one was stored");
+    world.pass(RETRY_EVERY);
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.take_due(), first, "the commit failed");
+    world.request([checked(&early[0], Some(21))]);
+    assert_eq!(world.position("a").last_due, None, "the minute before it is not decided");
+    for id in 22..25 {
+        let due = world.take_due().pop().expect("the runner dropped nothing");
+        world.request([checked(&due, Some(id))]);
+    }
+    let runs: Vec<_> =
+        world.position("a").runs.iter().map(|run| run.due.0 / 60_000_000_000).collect();
+    assert_eq!(runs, [1, 2, 3]);
+}
+
+#[test]
 fn a_refused_run_is_recorded_and_not_tried_again() {
     let mut world = World::new(Trust::Always);
     world.request([put(1, "a", &plan(Overlap::Skip))]);
