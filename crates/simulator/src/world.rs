@@ -40,8 +40,8 @@ use crate::random::Random;
 const FAULT_PERIOD: Duration = Duration::from_secs(50);
 
 /// Time limit for the healed world to settle: the exclusions of a slot that its only node declines
-/// take a thousand seconds.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(1500);
+/// take a thousand seconds, and a job may wait for the end of another one with such a slot.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(3000);
 
 /// Time after which the jobs that would run for ever are stopped in the healed world.
 const STOP_AFTER: Duration = Duration::from_secs(12);

@@ -16,7 +16,7 @@ use jiff::{SignedDuration, ToSpan};
 
 use self::field::Field;
 
-/// Search for the next time ends after so many years. The rarest date, 29 February on a given
+/// The search for the next time ends this many years ahead. The rarest date, 29 February on a given
 /// weekday, is at most 40 years away.
 const HORIZON_YEARS: i32 = 60;
 

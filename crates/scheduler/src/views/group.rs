@@ -23,7 +23,7 @@ pub struct GroupUse {
     pub holding: usize,
     /// The first of the jobs that wait for a unit, in the order in which they get one.
     pub waiters: Vec<JobId>,
-    /// Jobs that wait for a unit; at least so many if `more` is set.
+    /// Jobs that wait for a unit; more than these if `more` is set.
     pub waiting: usize,
     pub more: bool,
 }
