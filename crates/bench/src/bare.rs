@@ -183,7 +183,7 @@ impl Bare {
         cpu.clone_into(&mut spec.tasks[0].resources.cpu);
         let spec_json = serde_json::to_string(&spec).expect("a job is plain data").into();
         let id = JobId::from_uuid(Uuid::from_u128(u128::from(self.jobs)));
-        Submit { id, spec: spec.into(), spec_json, named: Vec::new(), rerun: None }
+        Submit::new(id, spec.into(), spec_json)
     }
 }
 

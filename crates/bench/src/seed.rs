@@ -141,13 +141,7 @@ impl Seed {
             JobId::from_uuid(Uuid::from_u128(self.last_id.wrapping_mul(0xD1B5_4A32_D192_ED03)));
         let spec = spec(number, count);
         let spec_json = serde_json::to_string(&spec)?.into();
-        self.handle(Input::Submit(Box::new(Submit {
-            id,
-            spec: spec.into(),
-            spec_json,
-            named: Vec::new(),
-            rerun: None,
-        })))?;
+        self.handle(Input::Submit(Box::new(Submit::new(id, spec.into(), spec_json))))?;
         Ok(id)
     }
 

@@ -252,8 +252,7 @@ impl Driven {
         self.last_id += 1;
         let id = JobId::from_uuid(Uuid::from_u128(self.last_id));
         let spec_json = serde_json::to_string(spec).expect("a job is plain data").into();
-        let submit =
-            Submit { id, spec: spec.clone().into(), spec_json, named: Vec::new(), rerun: None };
+        let submit = Submit::new(id, spec.clone().into(), spec_json);
         let answer = self.handle(Input::Submit(Box::new(submit)));
         assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
         id

@@ -18,7 +18,8 @@ use self::cron::{Cron, Times};
 pub use self::due::{Next, next};
 use crate::records::Record;
 pub use crate::records::schedules::{
-    MAX_SCHEDULE_BYTES, MAX_SCHEDULES, MAX_SCHEDULES_BYTES, key, names,
+    MAX_NAMESPACE_SCHEDULES_BYTES, MAX_SCHEDULE_BYTES, MAX_SCHEDULES, MAX_SCHEDULES_BYTES, key,
+    names,
 };
 
 /// Runs that a schedule remembers; the oldest goes first.

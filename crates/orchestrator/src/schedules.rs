@@ -80,7 +80,7 @@ fn check_due(api: &Scheduling, time: DueTime) -> Option<DueRun> {
 pub(crate) fn submission_of(api: &Scheduling, accepted: Accepted) -> Submission {
     let Accepted { id, spec, spec_json, warnings, .. } = accepted;
     api.view.specs().insert(id, FIRST_VERSION, Arc::clone(&spec), spec_json.len());
-    let submit = Submit { id, spec, spec_json, named: Vec::new(), rerun: None };
+    let submit = Submit::new(id, spec, spec_json);
     Submission { submit, id_given: false, warnings, key: None }
 }
 

@@ -82,13 +82,7 @@ pub(super) fn checked(time: DueTime, number: u64) -> DueRun {
     spec.tasks[0].timeouts.queue_timeout = 1;
     spec.meta = BTreeMap::from([(SCHEDULED_TIME_META.to_owned(), time.due.rfc3339_seconds())]);
     let id = JobId::from_uuid(Uuid::from_u128(FIRST_ID + u128::from(number)));
-    let submit = Submit {
-        id,
-        spec_json: spec_json(&spec),
-        spec: spec.into(),
-        named: Vec::new(),
-        rerun: None,
-    };
+    let submit = Submit::new(id, spec.clone().into(), spec_json(&spec));
     let submission = Submission { submit, id_given: false, warnings: Vec::new(), key: None };
     DueRun { time, checked: Ok(Box::new(submission)) }
 }

@@ -140,18 +140,30 @@ fn schedules_of_a_namespace_and_their_bytes_have_a_bound() {
     };
     let refused = records.apply(&[write("a", "long", MAX_SCHEDULE_BYTES + 1)], 1);
     assert!(matches!(refused, Err(RecordRefusal::NoRoom { .. })), "{refused:?}");
+    let is_refused = |refused: Result<_, RecordRefusal>| match refused {
+        Err(RecordRefusal::NoRoom { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
     for number in 0..MAX_SCHEDULES {
-        records.apply(&[write("a", &number.to_string(), MAX_SCHEDULE_BYTES)], 1).unwrap();
+        records.apply(&[write("many", &number.to_string(), 1)], 1).unwrap();
     }
-    let refused = records.apply(&[write("a", "more", 1)], 1);
-    assert!(matches!(refused, Err(RecordRefusal::NoRoom { .. })), "{refused:?}");
-    records.apply(&[write("a", "7", 1)], 1).unwrap();
-    let fits = (MAX_SCHEDULES_BYTES
-        - records.of_kind(RecordKind::Schedule).map(|it| it.value.len()).sum::<usize>())
-        / MAX_SCHEDULE_BYTES;
-    for number in 0..fits {
-        records.apply(&[write("b", &number.to_string(), MAX_SCHEDULE_BYTES)], 1).unwrap();
+    let reason = is_refused(records.apply(&[write("many", "more", 1)], 1));
+    assert!(reason.contains("1000 schedules"), "{reason}");
+    records.apply(&[write("many", "7", 2)], 1).unwrap();
+
+    let of_one = MAX_NAMESPACE_SCHEDULES_BYTES / MAX_SCHEDULE_BYTES;
+    let namespaces = MAX_SCHEDULES_BYTES / MAX_NAMESPACE_SCHEDULES_BYTES;
+    for namespace in 0..namespaces {
+        let namespace = format!("large-{namespace}");
+        for number in 0..of_one {
+            let large = write(&namespace, &number.to_string(), MAX_SCHEDULE_BYTES);
+            records.apply(&[large], 1).unwrap();
+        }
+        let reason = is_refused(records.apply(&[write(&namespace, "x", MAX_SCHEDULE_BYTES)], 1));
+        assert!(reason.contains("of the namespace have 8 MiB"), "{reason}");
     }
-    let refused = records.apply(&[write("b", "more", MAX_SCHEDULE_BYTES)], 1);
-    assert!(matches!(refused, Err(RecordRefusal::NoRoom { .. })), "{refused:?}");
+    let mut of_another = (0..of_one)
+        .map(|number| records.apply(&[write("last", &number.to_string(), MAX_SCHEDULE_BYTES)], 1));
+    let reason = is_refused(of_another.find(Result::is_err).expect("there is an end"));
+    assert!(reason.contains("all schedules together"), "{reason}");
 }

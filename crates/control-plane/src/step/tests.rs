@@ -81,13 +81,7 @@ fn submit(caller: u32, id: u128, namespace: &str, key: Option<(&str, u8)>) -> (u
         depends_on: Vec::new(),
         tasks: vec![Task::new("main", EngineType::Noop)],
     };
-    let submit = Submit {
-        id: job(id),
-        spec_json: spec_json(&spec),
-        spec: Arc::new(spec),
-        named: Vec::new(),
-        rerun: None,
-    };
+    let submit = Submit::new(job(id), Arc::new(spec.clone()), spec_json(&spec));
     let key = key.map(|(key, hash)| IdempotencyKey { key: key.to_owned(), body_hash: [hash; 32] });
     let submission = Submission { submit, id_given: id < 10, warnings: Vec::new(), key };
     (caller, Request::Submit(Box::new(submission)))

@@ -290,7 +290,7 @@ fn a_graph_is_stopped_as_a_whole_and_nothing_of_it_runs_because_of_that() {
 }
 
 fn submission(id: JobId, spec: JobSpec) -> Submit {
-    Submit { id, spec_json: spec_json(&spec), spec: spec.into(), named: Vec::new(), rerun: None }
+    Submit::new(id, spec.clone().into(), spec_json(&spec))
 }
 
 fn graph(jobs: Vec<(String, Submit)>) -> SubmitGraph {

@@ -180,13 +180,7 @@ fn a_job_of_an_unknown_group_is_refused() {
     let mut world = World::new();
     let refused = |world: &mut World, spec: &JobSpec| {
         let id = JobId::from_uuid(world.id());
-        let submit = Submit {
-            id,
-            spec: spec.clone().into(),
-            spec_json: spec_json(spec),
-            named: Vec::new(),
-            rerun: None,
-        };
+        let submit = Submit::new(id, spec.clone().into(), spec_json(spec));
         let answer = world.handle(Input::Submit(Box::new(submit)));
         world.refusal(answer)
     };

@@ -278,13 +278,11 @@ fn an_id_that_is_live_is_taken() {
     let (mut world, _) = World::with_nodes(1);
     let spec = job(JobType::Service);
     let id = world.submit(&spec);
-    let submit = scheduler::input::Submit {
+    let submit = scheduler::input::Submit::new(
         id,
-        spec_json: control_plane::store::memory::spec_json(&spec),
-        spec: spec.into(),
-        named: Vec::new(),
-        rerun: None,
-    };
+        spec.clone().into(),
+        control_plane::store::memory::spec_json(&spec),
+    );
     let answer = world.handle(scheduler::input::Input::Submit(Box::new(submit)));
     assert_eq!(world.refusal(answer), Refusal::JobExists(id));
 }

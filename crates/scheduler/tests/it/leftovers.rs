@@ -214,13 +214,7 @@ fn a_submission_leaves_the_backlog_alone_and_a_refused_input_changes_nothing() {
     world.act(nodes[1], NodeAction::Reject);
     let unknown = NodeId::from_uuid(world.id());
     let again = batch(1);
-    let again = Submit {
-        id: placed,
-        spec_json: spec_json(&again),
-        spec: again.into(),
-        named: Vec::new(),
-        rerun: None,
-    };
+    let again = Submit::new(placed, again.clone().into(), spec_json(&again));
     let (events, effects) = (world.store.events.len(), world.effects.len());
     for refused in [
         Input::Submit(Box::new(again)),

@@ -94,13 +94,7 @@ impl World {
         delay: Duration,
     ) -> usize {
         let id = JobId::from_uuid(self.uuid());
-        let submit = Submit {
-            id,
-            spec_json: spec_json(&spec),
-            spec: spec.into(),
-            named: Vec::new(),
-            rerun: None,
-        };
+        let submit = Submit::new(id, spec.clone().into(), spec_json(&spec));
         let number = self.requests.len();
         let body = RequestBody::Submit { key: number.to_string(), submit: Box::new(submit) };
         self.expected_ends.insert(number, expected_end);

@@ -85,7 +85,7 @@ async fn create(
         blocking(move || admitted(&admitting, graph)).await??;
     let jobs = jobs.into_iter().map(|(name, accepted)| {
         let Accepted { id, spec, spec_json, .. } = accepted;
-        (name, Submit { id, spec, spec_json, named: Vec::new(), rerun: None })
+        (name, Submit::new(id, spec, spec_json))
     });
     let submit = SubmitGraph { id, name, namespace, jobs: jobs.collect() };
     let submission = GraphSubmission { submit, warnings, key };
