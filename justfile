@@ -18,6 +18,7 @@ test-pages:
 # Run the tests that `cargo test` leaves out because each takes a minute of a machine or more.
 test-long:
     cargo test --workspace --test it --test pages -- --ignored
+    cargo test -p control-plane --lib -- --ignored
 
 # Check what a change must pass besides the tests: formatting, lints, documentation, dependencies.
 check:
@@ -42,9 +43,9 @@ engine-requests seconds='3600':
 test-neighbours seconds='300':
     NEIGHBOURS_SECONDS={{seconds}} cargo test --workspace --test neighbours -- --nocapture
 
-# Run the failpoint and chaos tests at full length; CHAOS_DOCKER_RESTART='service docker restart' includes the Docker Engine.
+# Run the failpoint and chaos tests at full length, and each fault of several orchestrators five times, with the median and the worst of what it takes; CHAOS_DOCKER_RESTART='service docker restart' includes the Docker Engine.
 chaos seconds='600':
-    CHAOS_SECONDS={{seconds}} cargo test --workspace --test it -- --nocapture --include-ignored --test-threads=1 failpoints:: chaos::
+    FAULT_RUNS=5 CHAOS_SECONDS={{seconds}} cargo test --workspace --test it -- --nocapture --include-ignored --test-threads=1 failpoints:: chaos:: leads::
 
 # Upgrade from release 0.1.0 and roll back to it, under load; the first run builds that release.
 upgrade-test:
@@ -96,7 +97,7 @@ image: static
 deb: static
     deploy/deb.sh
 
-# Start the demo cluster of deploy/compose.yaml: one orchestrator, three agents; `just cluster-up --metrics` adds Prometheus.
+# Start the demo cluster of deploy/compose.yaml: one orchestrator (two with CLUSTER_DATABASE), three agents; `just cluster-up --metrics` adds Prometheus.
 cluster-up *arguments:
     deploy/cluster.sh up {{arguments}}
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts and removes the demo cluster of deploy/compose.yaml.
+# Starts and removes the demo cluster of deploy/compose.yaml, and of deploy/compose.pair.yaml.
 set -eu
 
 usage() {
@@ -15,6 +15,9 @@ Environment variables, with their defaults: CLUSTER_NAME (jobs), CLUSTER_PORT (1
 CLUSTER_IMAGE (job-orchestrator:latest, which `just image` builds), CLUSTER_NODE_TTL (30),
 CLUSTER_METRICS_PORT (9090), CLUSTER_GRAFANA_PORT (3000), CLUSTER_SOCKET (/var/run/docker.sock),
 and CLUSTER_FILES (target/cluster/jobs of this checkout), for the CA and the tokens.
+
+CLUSTER_DATABASE, such as postgres://jobs:PASSWORD@host.docker.internal/jobs, names a database of
+PostgreSQL that two orchestrators share; the second has CLUSTER_PORT_B (1236).
 TEXT
 }
 
@@ -33,10 +36,11 @@ NODES=3
 # Seconds within which every node must join.
 PATIENCE=60
 
+pair=${CLUSTER_DATABASE:+$here/compose.pair.yaml}
 if docker compose version >/dev/null 2>&1; then
-    compose() { docker compose -p "$CLUSTER_NAME" -f "$here/compose.yaml" "$@"; }
+    compose() { docker compose -p "$CLUSTER_NAME" -f "$here/compose.yaml" ${pair:+-f "$pair"} "$@"; }
 elif docker-compose version >/dev/null 2>&1; then
-    compose() { docker-compose -p "$CLUSTER_NAME" -f "$here/compose.yaml" "$@"; }
+    compose() { docker-compose -p "$CLUSTER_NAME" -f "$here/compose.yaml" ${pair:+-f "$pair"} "$@"; }
 else
     fail "found neither 'docker compose' nor 'docker-compose': install docker-compose"
 fi

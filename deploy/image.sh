@@ -36,7 +36,7 @@ done
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
 mkdir -p "$context/image/usr/bin" "$context/image/etc/ssl/certs" "$context/image/tmp" \
-    "$context/data/orchestrator" "$context/data/compute-agent" "$context/run/orchestrator"
+    "$context/data/orchestrator" "$context/data/compute-agent" "$context/data/cluster-key" "$context/run/orchestrator"
 chmod 1777 "$context/image/tmp"
 for name in orchestrator compute-agent wasm-runner jobctl; do
     [ -x "$binaries/$name" ] ||

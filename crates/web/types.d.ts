@@ -50,7 +50,7 @@ export interface Job {
   CreateTime: number;
   ModifyTime: number;
   Constraints?: Json[];
-  DependsOn?: { JobID: string; Job?: string; Condition: string }[];
+  DependsOn?: { JobID: string; Job?: string; Condition: string; Indexes?: string }[];
   Tasks?: Json[];
   Executions?: Counts;
   StartTime?: number;
@@ -64,7 +64,7 @@ export interface Graph {
   CreateTime: number;
   State: string;
   Jobs: { Name: string; JobID: string; State: string; Message: string }[];
-  Edges: { From: string; To: string; Condition: string }[];
+  Edges: { From: string; To: string; Condition: string; Indexes?: string }[];
 }
 
 export interface GraphSummary {
@@ -197,6 +197,22 @@ export interface Demand {
   More: boolean;
 }
 
+/** An orchestrator, as it describes itself. */
+export interface Member {
+  ID: string;
+  Address: string;
+  Leads: boolean;
+  Ready: boolean;
+  LastSeen: string;
+  Release: string;
+  DifferentSettings: string[];
+}
+
+export interface Members {
+  Store: { Kind: string };
+  Members: Member[];
+}
+
 export interface NodeVerdict {
   NodeID: string;
   Chosen: boolean;
@@ -296,12 +312,30 @@ export interface Permissions {
   Capabilities?: boolean;
 }
 
+export interface Quota {
+  CPU?: string;
+  Memory?: string;
+  GPU?: string;
+  Executions?: number;
+  QueuedExecutions?: number;
+}
+
 export interface Namespace {
   Name: string;
   Description: string;
   Permissions: Permissions;
   Nodes: string;
   MaxPriority: number;
+  Quota?: Quota;
+  Weight: number;
+  Usage: {
+    CPU: string;
+    Memory: number;
+    GPU: number;
+    Executions: number;
+    QueuedExecutions: number;
+    Share: number;
+  };
   CreateTime: string;
   ModifyTime: string;
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use api_types::cluster::{Cluster, ClusterLoad};
 use api_types::demand::ClusterDemand;
 use api_types::execution::{DescribeExecution, Execution, ListExecutions};
+use api_types::member::ListMembers;
 use api_types::routes;
 use api_types::search::SearchResults;
 use api_types::usage::{DescribeExecutionUsage, DescribeJobUsage, DescribeNodeUsage, ListUsage};
@@ -49,6 +50,11 @@ impl Client {
     ) -> Result<ClusterDemand, ClientError> {
         let pairs = Pairs::default().add("namespace", namespace).add("limit", limit);
         self.get(routes::CLUSTER_DEMAND).query(&pairs.0).send().await
+    }
+
+    /// `GET /cluster/members`: the orchestrators that share the store.
+    pub async fn list_members(&self) -> Result<ListMembers, ClientError> {
+        self.get(routes::CLUSTER_MEMBERS).send().await
     }
 
     /// `GET /search`: what has this text in a name, an ID or a label.

@@ -8,6 +8,7 @@ use futures_util::stream::{BoxStream, StreamExt, TryStreamExt};
 use http::StatusCode;
 use http::header::CONTENT_LENGTH;
 
+use crate::call::Call;
 use crate::client::{Client, segment};
 use crate::error::ClientError;
 
@@ -37,7 +38,16 @@ impl Client {
         if start > 0 {
             call = call.header("range", &format!("bytes={start}-"));
         }
-        let (response, context) = call.open().await?;
+        call.download(start).await
+    }
+}
+
+// === impl Call ===
+
+impl Call<'_> {
+    /// Opens the body, of which the bytes before `start` may be left out.
+    pub(crate) async fn download(self, start: u64) -> Result<Download, ClientError> {
+        let (response, context) = self.open().await?;
         let start = if response.status() == StatusCode::PARTIAL_CONTENT { start } else { 0 };
         let rest = response.headers().get(CONTENT_LENGTH);
         let rest = rest.and_then(|length| length.to_str().ok()?.parse().ok());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api_types::execution::{ListExecutions, ListResults};
 use api_types::explanation::Explanation;
+use api_types::graph::CreateGraph;
 use api_types::history::ListHistory;
 use api_types::job::{CreateJob, DescribeJob, DryRun, Job, ListJobs, StopJob};
 use api_types::rerun::RerunJobRequest;
@@ -15,6 +16,7 @@ use api_types::summary::ListJobSummaries;
 use bytes::Bytes;
 use reqwest::Method;
 
+use crate::call::Call;
 use crate::client::{Client, segment};
 use crate::error::ClientError;
 use crate::query::Pairs;
@@ -172,12 +174,32 @@ impl Client {
         request: &RerunJobRequest,
         idempotency_key: Option<&str>,
     ) -> Result<CreateJob, ClientError> {
+        self.rerun(id, request, idempotency_key).send().await
+    }
+
+    /// The same with `Downstream`: a graph of the job and of what did not run because of it.
+    pub async fn rerun_downstream(
+        &self,
+        id: impl Display,
+        request: &RerunJobRequest,
+        idempotency_key: Option<&str>,
+    ) -> Result<CreateGraph, ClientError> {
+        let request = RerunJobRequest { downstream: Some(true), ..request.clone() };
+        self.rerun(id, &request, idempotency_key).send().await
+    }
+
+    fn rerun(
+        &self,
+        id: impl Display,
+        request: &RerunJobRequest,
+        idempotency_key: Option<&str>,
+    ) -> Call<'_> {
         let path = routes::fill(routes::JOB_RERUN, segment(id));
-        let mut call = self.call(Method::POST, &path).json(request);
-        if let Some(key) = idempotency_key {
-            call = call.header("idempotency-key", key);
+        let call = self.call(Method::POST, &path).json(request);
+        match idempotency_key {
+            Some(key) => call.header("idempotency-key", key),
+            None => call,
         }
-        call.send().await
     }
 
     /// `POST /jobs/:id/rerun?dry_run=true`: which indexes would run, and where.

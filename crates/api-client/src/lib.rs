@@ -1,15 +1,18 @@
 //! A typed client for every operation of the API.
 //!
-//! One [`Client`] connects to one base URL, an orchestrator's or an agent's. Each operation is a
-//! method of the same name, in the file of its resource. The client never retries: its caller
-//! knows which requests may be repeated and for how long, and [`ClientError::is_transient`] says
-//! when a retry makes sense.
+//! One [`Client`] connects to one service, an orchestrator's or an agent's. Each operation is a
+//! method of the same name, in the file of its resource. If the service has several URLs, a request
+//! goes to the next one where that is harmless (`call`). Apart from that the client never retries:
+//! its caller knows which requests may be repeated and for how long, and
+//! [`ClientError::is_transient`] says when a retry makes sense.
 
 mod access;
 mod agent;
+mod call;
 mod client;
 mod cluster;
 mod download;
+mod endpoints;
 mod error;
 mod events;
 mod graphs;
@@ -30,10 +33,12 @@ mod tls;
 
 pub use access::AuditQuery;
 pub use agent::LogsQuery;
-pub use client::{CONNECT_TIMEOUT, Client, MAX_RESPONSE_BYTES, REQUEST_TIMEOUT};
+pub use call::{MAX_RESPONSE_BYTES, REQUEST_TIMEOUT};
+pub use client::Client;
 pub use cluster::{LiveExecutionsQuery, UsageQuery};
 pub use download::Download;
-pub use error::{ClientError, InvalidBaseUrl};
+pub use endpoints::{CONNECT_TIMEOUT, CONNECT_TIMEOUT_OF_SEVERAL, MAX_URLS, base_urls};
+pub use error::{ClientError, InvalidBaseUrl, NoAnswer};
 pub use events::{EventsQuery, StreamedEvent};
 pub use graphs::GraphsQuery;
 pub use jobs::{ExecutionsQuery, HistoryQuery, JobsQuery, ResultsQuery};

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use serde::de::DeserializeOwned;
 
-use crate::client::ErrorContext;
+use crate::call::ErrorContext;
 use crate::error::ClientError;
 
 /// The longest line; the stream fails beyond it. One assignment carries a whole task: the service

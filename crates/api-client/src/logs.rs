@@ -7,7 +7,8 @@ use api_types::routes;
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt, TryStreamExt};
 
-use crate::client::{Call, Client, segment};
+use crate::call::Call;
+use crate::client::{Client, segment};
 use crate::error::ClientError;
 use crate::lines;
 use crate::query::Pairs;

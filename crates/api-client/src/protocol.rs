@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api_types::credential::{CredentialsAnswer, CredentialsRequest};
+use api_types::job_input::{Archives, InputArchiveRequest, InputResults, InputResultsRequest};
 use api_types::protocol::{
     AssignmentLine, Heartbeat, HeartbeatAnswer, ReportAnswer, ReportBatch, SessionAnswer,
     SessionRequest,
@@ -15,6 +16,7 @@ use reqwest::{Body, Method};
 use uuid::Uuid;
 
 use crate::client::Client;
+use crate::download::Download;
 use crate::error::ClientError;
 use crate::lines;
 
@@ -98,6 +100,40 @@ impl Client {
     ) -> Result<CredentialsAnswer, ClientError> {
         self.call(Method::POST, &routes::fill(routes::NODE_CREDENTIALS, node_id))
             .json(request)
+            .send()
+            .await
+    }
+
+    /// `POST /nodes/:id/inputs`: which results an input of an execution on this node has.
+    pub async fn input_results(
+        &self,
+        node_id: NodeId,
+        request: &InputResultsRequest,
+    ) -> Result<InputResults, ClientError> {
+        self.call(Method::POST, &routes::fill(routes::NODE_INPUTS, node_id))
+            .json(request)
+            .send()
+            .await
+    }
+
+    /// `POST /nodes/:id/inputs/archive`: the archive of one of these results, from its node.
+    pub async fn input_archive(
+        &self,
+        node_id: NodeId,
+        request: &InputArchiveRequest,
+    ) -> Result<Download, ClientError> {
+        let path = routes::fill(routes::NODE_INPUT_ARCHIVE, node_id);
+        self.call(Method::POST, &path).json(request).accept("*/*").download(0).await
+    }
+
+    /// `POST /nodes/:id/archives/needed`: those of this node's archives that jobs depend on.
+    pub async fn needed_archives(
+        &self,
+        node_id: NodeId,
+        archives: &Archives,
+    ) -> Result<Archives, ClientError> {
+        self.call(Method::POST, &routes::fill(routes::NODE_NEEDED_ARCHIVES, node_id))
+            .json(archives)
             .send()
             .await
     }

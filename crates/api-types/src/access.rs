@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::MAX_PRIORITY;
+use crate::quota::{DEFAULT_WEIGHT, NamespaceUsage, Quota};
 use crate::word::words;
 
 /// The kind of the tokens of the role `monitor`: `jm1_<id>_<secret>`. Agents refuse every other token
@@ -178,7 +179,7 @@ pub struct Identity {
 }
 
 /// A namespace, and what its jobs may ask for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct Namespace {
@@ -190,6 +191,15 @@ pub struct Namespace {
     /// The highest `Priority` of its jobs.
     #[serde(default = "highest_priority")]
     pub max_priority: u32,
+    #[serde(default, skip_serializing_if = "Quota::is_unbounded")]
+    pub quota: Quota,
+    /// Of namespaces with waiting jobs of the same priority, the one with the smallest share over its
+    /// weight comes first.
+    #[serde(default = "usual_weight")]
+    pub weight: u32,
+    /// What its live jobs hold.
+    #[serde(default)]
+    pub usage: NamespaceUsage,
     /// RFC 3339, UTC; empty for `default`, which always exists, until it is changed.
     pub create_time: String,
     pub modify_time: String,
@@ -231,6 +241,17 @@ pub struct PutNamespace {
     /// and 100 elsewhere, for `default`, and for namespaces that were created without a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_priority: Option<u32>,
+    /// What its live jobs may hold together. A lower quota stops nothing.
+    #[serde(skip_serializing_if = "Quota::is_unbounded")]
+    pub quota: Quota,
+    /// Its part of a cluster for which several namespaces wait, next to theirs: 1 to 1000. Absent is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+}
+
+/// Where a namespace sets none.
+fn usual_weight() -> u32 {
+    DEFAULT_WEIGHT
 }
 
 /// Where a namespace sets no bound, as older releases do.
@@ -239,7 +260,7 @@ fn highest_priority() -> u32 {
 }
 
 /// Response of the operations on one namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct DescribeNamespace {
@@ -247,7 +268,7 @@ pub struct DescribeNamespace {
 }
 
 /// Response of List Namespaces.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ListNamespaces {

@@ -20,6 +20,16 @@ words! {
     }
 }
 
+words! {
+    /// Which indexes of the other job one of this job waits for.
+    Indexes, "a choice of indexes", {
+        /// All: nothing of the job starts before the condition holds.
+        All = "All",
+        /// The same one: each index starts when that of the other job has completed.
+        Same = "Same",
+    }
+}
+
 /// A job that another one waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -31,4 +41,21 @@ pub struct Dependency {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub job: String,
     pub condition: Condition,
+    #[serde(default, skip_serializing_if = "Indexes::is_all")]
+    pub indexes: Indexes,
+}
+
+// === impl Indexes ===
+
+impl Indexes {
+    pub fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the macro of words derives no default")]
+impl Default for Indexes {
+    fn default() -> Self {
+        Self::All
+    }
 }

@@ -123,6 +123,29 @@ pub struct WasmParams {
     pub import_modules: Vec<InputSource>,
 }
 
+/// `Params` of the noop engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NoopParams {
+    /// Every how many indexes one fails: with 2, the odd ones do. None when absent.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000_000))]
+    pub fail_every: Option<u32>,
+    /// How long a task runs.
+    #[cfg_attr(feature = "openapi", schema(maximum = 86_400_000))]
+    pub wait_milliseconds: u32,
+}
+
+// === impl NoopParams ===
+
+impl NoopParams {
+    /// As many as a job has indexes.
+    pub const MOST_FAIL_EVERY: u32 = 1_000_000;
+
+    /// A day: what takes longer shows nothing else.
+    pub const LONGEST_WAIT_MILLISECONDS: u32 = 86_400_000;
+}
+
 // === impl WasmParams ===
 
 impl WasmParams {

@@ -79,6 +79,9 @@ pub enum Code {
     MisdirectedRequest,
     /// 429: `Retry-After` says when to retry.
     TooManyRequests,
+    /// 429: the namespace would queue more executions than its quota allows; submit again when fewer
+    /// wait.
+    QuotaExceeded,
     /// 500: a fault of the service, logged with the request id.
     Internal,
     /// 503: the node that has the data is not connected; `Retry-After` says when to retry.
@@ -157,7 +160,7 @@ impl Code {
             Self::BodyTooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::MisdirectedRequest => 421,
-            Self::TooManyRequests => 429,
+            Self::TooManyRequests | Self::QuotaExceeded => 429,
             Self::Internal => 500,
             Self::NodeUnavailable
             | Self::StoreUnavailable

@@ -13,6 +13,8 @@ words! {
         ConcurrencyGroup = "ConcurrencyGroup",
         /// A job that it depends on has not ended as its condition says.
         DependsOn = "DependsOn",
+        /// Too little of the quota of the namespace is left for another execution.
+        Quota = "Quota",
     }
 }
 
@@ -21,12 +23,13 @@ words! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ClosedGate {
-    /// `MaxRunning`, `ConcurrencyGroup` or `DependsOn`; later releases may add more.
+    /// `MaxRunning`, `ConcurrencyGroup`, `Quota` or `DependsOn`; later releases may add more.
     #[serde(rename = "Type")]
     pub gate_type: String,
     /// Executions that it holds back.
     pub slots: u32,
-    /// RFC 3339, UTC. After a restart of the orchestrator, at the earliest the last event of the job.
+    /// RFC 3339, UTC. After a restart of the orchestrator, `DependsOn` is as before, and others are at
+    /// the earliest as old as the last event of the job.
     pub since: String,
     /// What would open it, such as `2 of 2 executions run, as MaxRunning allows`.
     pub message: String,

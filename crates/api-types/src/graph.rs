@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dependency::Condition;
+use crate::dependency::{Condition, Indexes};
 use crate::id::{GraphId, JobId};
 use crate::job::JobStateType;
 use crate::submission::JobSubmission;
@@ -82,6 +82,8 @@ pub struct GraphEdge {
     /// The job that waits.
     pub to: JobId,
     pub condition: Condition,
+    #[serde(default)]
+    pub indexes: Indexes,
 }
 
 /// The response to Describe Graph.

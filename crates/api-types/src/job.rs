@@ -297,6 +297,9 @@ pub struct DryRun {
     /// Of a rerun, the indexes that would run, as `3,17,90-99`; a list above 4 KiB ends with `…`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub indexes: String,
+    /// Of a rerun with `Downstream`, the other jobs that would run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub downstream: Vec<crate::rerun::DownstreamJob>,
     pub nodes: Vec<DryRunNode>,
     /// No node could ever take an execution of the job; an unavailable engine does not count.
     #[serde(default)]

@@ -22,14 +22,17 @@ pub mod history;
 pub mod id;
 pub mod image;
 pub mod job;
+pub mod job_input;
 pub mod joining;
 pub mod key;
 pub mod log;
+pub mod member;
 pub mod node;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 pub mod protocol;
 pub mod quantity;
+pub mod quota;
 pub mod reason;
 pub mod requester;
 pub mod rerun;

@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::engine::{DockerParams, S3PublisherParams, WasmParams};
+use crate::engine::{DockerParams, NoopParams, S3PublisherParams, WasmParams};
 use crate::execution::{ComputeState, DesiredState};
 use crate::id::{EvaluationId, ExecutionId, GraphId, JobId, NodeId};
 use crate::source::{
-    InlineParams, IpfsParams, LocalDirectoryParams, RepositoryParams, S3SourceParams, UrlParams,
+    InlineParams, IpfsParams, JobSourceParams, LocalDirectoryParams, RepositoryParams,
+    S3SourceParams, UrlParams,
 };
 use crate::time::Timestamp;
 pub use finish::{ApiInfo, CODES, ITEMS, finish};
@@ -138,13 +139,12 @@ schemas! {
         "enum": crate::job::OPERATORS,
     });
     AnyParams, "AnyParams" => json!({ "type": "object", "additionalProperties": true });
-    EngineSubmission, "EngineSubmission" [DockerParams, WasmParams, AnyParams] => json!({
-        "description": "What runs the task. `noop` takes any `Params`, and only agents of tests \
-                        and benchmarks offer it.",
+    EngineSubmission, "EngineSubmission" [DockerParams, WasmParams, NoopParams] => json!({
+        "description": "What runs the task. Only agents of tests and benchmarks offer `noop`.",
         "oneOf": [
             kind("docker", "DockerParams"),
             kind("wasm", "WasmParams"),
-            kind_alone("noop"),
+            kind("noop", "NoopParams"),
         ],
     });
     PublisherSubmission, "PublisherSubmission" [S3PublisherParams, AnyParams] => json!({
@@ -164,7 +164,8 @@ schemas! {
         ],
     });
     SourceSubmission, "SourceSubmission" [
-        InlineParams, UrlParams, LocalDirectoryParams, S3SourceParams, RepositoryParams, IpfsParams
+        InlineParams, UrlParams, LocalDirectoryParams, S3SourceParams, RepositoryParams, IpfsParams,
+        JobSourceParams
     ] => json!({
         "description": "Where an input comes from.",
         "oneOf": [
@@ -175,6 +176,7 @@ schemas! {
             kind("repoclone", "RepositoryParams"),
             kind("repoclonelfs", "RepositoryParams"),
             kind("ipfs", "IpfsParams"),
+            kind("job", "JobSourceParams"),
         ],
     });
 }

@@ -89,6 +89,10 @@ pub struct SessionAnswer {
     /// agent reports no other cause.
     #[serde(default)]
     pub causes: Vec<String>,
+    /// The term of the orchestrator that leads; another one after each change of the leader. Empty
+    /// from an orchestrator of an older release.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub term: String,
 }
 
 // === impl SessionAnswer ===
@@ -96,10 +100,10 @@ pub struct SessionAnswer {
 impl SessionAnswer {
     /// Of an orchestrator of this release, which grants this lease.
     pub fn granting(session: u64, lease: Duration, membership: Membership) -> Self {
-        let HeartbeatAnswer { lease_seconds, heartbeat_seconds, probe: _ } =
+        let HeartbeatAnswer { lease_seconds, heartbeat_seconds, term, probe: _ } =
             HeartbeatAnswer::granting(lease);
         let causes = vec![FailureCause::REFUSED.to_owned()];
-        Self { session, lease_seconds, heartbeat_seconds, membership, causes }
+        Self { session, lease_seconds, heartbeat_seconds, membership, causes, term }
     }
 
     /// Whether the orchestrator knows `FailureCause::Refused`.

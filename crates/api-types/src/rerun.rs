@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::id::JobId;
 use crate::word::words;
 
 /// Meta of a rerun: the ID of the job whose indexes it runs again.
@@ -41,6 +42,24 @@ pub struct RerunJobRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub patch: Option<Value>,
+    /// Also runs, as a graph with it, everything that did not run because of the job: what failed or
+    /// was stopped for a condition on it, and so on. The response is that of Create Graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downstream: Option<bool>,
+}
+
+/// A job that runs after the one on which it depends has run again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct DownstreamJob {
+    /// The job that did not run.
+    #[serde(rename = "JobID")]
+    pub job_id: JobId,
+    pub name: String,
+    /// Those that would run, as `3,17,90-99`, shortened like `Indexes`; empty if its nodes are chosen
+    /// when it is placed.
+    pub indexes: String,
 }
 
 // === impl Only ===

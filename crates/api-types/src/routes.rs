@@ -26,6 +26,9 @@ pub const NODE_CERTIFICATE: &str = "/api/v1/orchestrator/nodes/{node_id}/certifi
 pub const NODE_LABELS: &str = "/api/v1/orchestrator/nodes/{node_id}/labels";
 pub const NODE_SECRETS: &str = "/api/v1/orchestrator/nodes/{node_id}/secrets";
 pub const NODE_CREDENTIALS: &str = "/api/v1/orchestrator/nodes/{node_id}/credentials";
+pub const NODE_INPUTS: &str = "/api/v1/orchestrator/nodes/{node_id}/inputs";
+pub const NODE_INPUT_ARCHIVE: &str = "/api/v1/orchestrator/nodes/{node_id}/inputs/archive";
+pub const NODE_NEEDED_ARCHIVES: &str = "/api/v1/orchestrator/nodes/{node_id}/archives/needed";
 pub const NODE_JOIN: &str = "/api/v1/orchestrator/nodes/join";
 pub const NODE_TOKENS: &str = "/api/v1/orchestrator/nodes/tokens";
 pub const NODE_TOKEN: &str = "/api/v1/orchestrator/nodes/tokens/{token_id}";
@@ -38,6 +41,7 @@ pub const SEARCH: &str = "/api/v1/orchestrator/search";
 pub const CLUSTER: &str = "/api/v1/orchestrator/cluster";
 pub const CLUSTER_LOAD: &str = "/api/v1/orchestrator/cluster/load";
 pub const CLUSTER_DEMAND: &str = "/api/v1/orchestrator/cluster/demand";
+pub const CLUSTER_MEMBERS: &str = "/api/v1/orchestrator/cluster/members";
 pub const CHANGES: &str = "/api/v1/orchestrator/changes";
 pub const EVENTS: &str = "/api/v1/orchestrator/events";
 

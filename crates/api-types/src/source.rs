@@ -1,6 +1,8 @@
 //! Input sources and result paths of a task.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::engine::Params;
 use crate::word::words;
@@ -15,6 +17,7 @@ words!(
         RepoClone = "repoclone",
         RepoCloneLfs = "repoclonelfs",
         Ipfs = "ipfs",
+        Job = "job",
     }
 );
 
@@ -144,3 +147,103 @@ pub struct IpfsParams {
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub cid: String,
 }
+
+/// `Params` of a `job` source: the published results of a job that `DependsOn` names.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobSourceParams {
+    /// The ID of the job.
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    /// Instead of `JobID`: its name in the graph that both belong to. The service adds the name of a
+    /// job that `JobID` names.
+    pub job: String,
+    /// A file or directory of the results; all of them when absent.
+    pub path: String,
+    /// The index whose results these are.
+    pub index: ResultIndex,
+}
+
+/// Of which indexes of a job an input has the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ResultIndex {
+    /// Of all, each in a directory that is named after the index.
+    #[default]
+    All,
+    /// Of the index of the execution itself.
+    Same,
+    One(u32),
+}
+
+// === impl ResultIndex ===
+
+impl ResultIndex {
+    /// The word for the index of the execution itself.
+    pub const SAME: &str = "Same";
+
+    /// What people write; none if it is no index.
+    pub fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Null => Some(Self::All),
+            Value::String(word) if word.eq_ignore_ascii_case(Self::SAME) => Some(Self::Same),
+            Value::Number(number) => Some(Self::One(number.as_u64()?.try_into().ok()?)),
+            Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    /// The one index, in an execution of this index.
+    pub fn of_execution(self, own: u32) -> Option<u32> {
+        match self {
+            Self::All => None,
+            Self::Same => Some(own),
+            Self::One(index) => Some(index),
+        }
+    }
+}
+
+impl Serialize for ResultIndex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::All => serializer.serialize_none(),
+            Self::Same => serializer.serialize_str(Self::SAME),
+            Self::One(index) => serializer.serialize_u32(*index),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ResultIndex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Self::read(&value).ok_or_else(|| D::Error::custom("neither an index nor 'Same'"))
+    }
+}
+
+// === impl InputSource ===
+
+impl InputSource {
+    /// Which results of which job the input is, if it is some.
+    pub fn job_results(&self) -> Option<JobSourceParams> {
+        let SourceSpec { source_type, params } = &self.source;
+        let params = (*source_type == SourceType::Job).then(|| params.clone())?;
+        serde_json::from_value(params.into()).ok()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for ResultIndex {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        crate::openapi::schema::schema(serde_json::json!({
+            "description": "A number, or `Same` for the index of the execution itself; the results \
+                            of all indexes when absent.",
+            "oneOf": [
+                { "type": "integer", "minimum": 0 },
+                { "type": "string", "enum": [Self::SAME] },
+                { "type": "null" },
+            ],
+        }))
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for ResultIndex {}

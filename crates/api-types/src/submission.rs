@@ -98,6 +98,9 @@ submission!(
         "Job" job: String,
         /// `Completed` when absent.
         "Condition" condition: String { value_type = crate::dependency::Condition },
+        /// `Same`, for a batch job that depends on one with the same indexes: each index waits for
+        /// that of the other job only. `All` when absent.
+        "Indexes" indexes: String { value_type = crate::dependency::Indexes },
     }
 );
 

@@ -26,6 +26,7 @@ mod queued;
 mod report;
 mod scale;
 mod seed;
+mod shared;
 mod stored;
 mod submissions;
 mod turns;
@@ -62,6 +63,11 @@ pub async fn run(scale: Scale, only: &str, mut report: impl FnMut(&str)) -> Vec<
         ("logs", Box::pin(logs::measure(scale))),
         ("queued", Box::pin(queued::measure(scale))),
         ("stored", Box::pin(stored::measure(scale))),
+        ("shared store", Box::pin(shared::commits::measure(scale))),
+        ("shared service", Box::pin(shared::service::measure(scale))),
+        ("shared reads", Box::pin(shared::reads::measure(scale))),
+        ("shared follower", Box::pin(shared::follower::measure(scale))),
+        ("shared takeovers", Box::pin(shared::takeovers::measure(scale))),
     ];
     let mut measures = Vec::new();
     for (name, group) in groups.into_iter().filter(|(name, _)| name.contains(only)) {

@@ -25,6 +25,8 @@ pub struct Scale {
     pub jobs: u64,
     /// Live executions at a restart.
     pub live: u32,
+    /// Groups of 128 that are committed to each store in a round.
+    pub groups: u64,
     /// Executions whose output is read together.
     pub printed: u32,
 }
@@ -41,6 +43,7 @@ pub const FULL: Scale = Scale {
     agents: 1000,
     jobs: 1_000_000,
     live: 100_000,
+    groups: 200,
     printed: 10_000,
 };
 
@@ -57,5 +60,6 @@ pub const QUICK: Scale = Scale {
     agents: 100,
     jobs: 30_000,
     live: 10_000,
+    groups: 20,
     printed: 1000,
 };

@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use api_types::engine::EngineType;
 use api_types::execution::ComputeState;
 use api_types::job::{JobSpec, JobType, RetryPolicy, Task};
 use api_types::protocol::{Report, SessionRequest};
-use api_types::{JobId, NodeId};
+use api_types::{ExecutionId, JobId, NodeId};
 use control_plane::clock::{Reading, ServiceClock};
-use control_plane::store::sqlite::{self, SqliteStore};
-use control_plane::store::{Commit, CommitId, Store, Term, Write};
+use control_plane::store::sqlite;
+use control_plane::store::{Commit, CommitId, Progress, Store, Term, Write};
 use scheduler::change::Effect;
 use scheduler::input::{Answer, Input, Submit};
 use scheduler::mint::Mint;
@@ -23,13 +24,20 @@ use uuid::Uuid;
 /// Inputs per commit.
 const BATCH: u64 = 1000;
 
+/// A node, and its session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Joined {
+    node: NodeId,
+    session: u64,
+}
+
 /// Number of values of the label `team`, so that a selector matches a part of the jobs.
 pub(super) const TEAMS: u64 = 100;
 
 pub(super) struct Seed {
     scheduler: Scheduler,
     clock: ServiceClock,
-    store: SqliteStore,
+    store: Box<dyn Store>,
     term: Term,
     commits: u64,
     output: Output,
@@ -42,6 +50,14 @@ impl Seed {
     pub(super) fn open(directory: &Path) -> anyhow::Result<Self> {
         let (mut store, _) = sqlite::open(directory)?;
         let progress = store.take()?;
+        Self::continuing(Box::new(store), &progress)
+    }
+
+    /// In a store whose term is this process's.
+    pub(super) fn continuing(
+        mut store: Box<dyn Store>,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
         let mut restore = Restore::new(Settings::default(), Mint::from_seed([1; 32]));
         let live = store.load(&mut |job| restore.job(job))?;
         let reading = Reading::now();
@@ -66,7 +82,8 @@ impl Seed {
                 self.commit()?;
             }
         }
-        self.commit()
+        self.commit()?;
+        Ok(())
     }
 
     /// Adds ended jobs; returns a sample of their ids.
@@ -102,40 +119,80 @@ impl Seed {
                 self.commit()?;
             }
         }
-        self.commit()
+        self.commit()?;
+        Ok(())
     }
 
     /// Adds running executions on one node.
     pub(super) fn live(&mut self, executions: u32) -> anyhow::Result<()> {
         const COUNT: u32 = 1000;
-        let node = NodeId::from_uuid(Uuid::from_u128(7));
-        let request: SessionRequest = fleet::record(1e9);
-        let answer = self.handle(Input::Join { node, request: Box::new(request) })?;
-        let Answer::Joined { session, .. } = answer else { bail!("{answer:?}") };
+        let joined = self.join()?;
         for number in 0..u64::from(executions / COUNT) {
             self.submit(number, COUNT)?;
             // One tick may not place all executions.
             self.handle(Input::Tick)?;
             self.handle(Input::Tick)?;
-            let offered: Vec<_> = self
-                .output
-                .effects
-                .drain(..)
-                .filter_map(|effect| match effect {
-                    Effect::Assign { change, .. } => Some(change.execution),
-                    Effect::CloseStream { .. } => None,
-                })
-                .collect();
+            let offered = self.offered();
             for state in [ComputeState::AskForBidAccepted, ComputeState::BidAccepted] {
-                let reports = offered.iter().map(|id| Report::new(*id, 1, state)).collect();
-                self.handle(Input::Reports { node, session, reports })?;
+                self.report(joined, &offered, state)?;
             }
             self.commit()?;
         }
         Ok(())
     }
 
-    fn submit(&mut self, number: u64, count: u32) -> anyhow::Result<JobId> {
+    /// A node with room for everything.
+    pub(super) fn join(&mut self) -> anyhow::Result<Joined> {
+        let node = NodeId::from_uuid(Uuid::from_u128(7));
+        let request: SessionRequest = fleet::record(1e9);
+        let answer = self.handle(Input::Join { node, request: Box::new(request) })?;
+        let Answer::Joined { session, .. } = answer else { bail!("{answer:?}") };
+        Ok(Joined { node, session })
+    }
+
+    /// Submits jobs of one execution and takes them together through these states, with a commit for
+    /// the submissions and for each state. Returns how long the store took.
+    pub(super) fn lives(
+        &mut self,
+        joined: Joined,
+        jobs: u64,
+        states: &[ComputeState],
+    ) -> anyhow::Result<Duration> {
+        for number in 0..jobs {
+            self.submit(number, 1)?;
+        }
+        let executions = self.offered();
+        ensure!(executions.len() as u64 == jobs, "{} of {jobs} were placed", executions.len());
+        let mut took = self.commit()?;
+        for state in states {
+            self.report(joined, &executions, *state)?;
+            took += self.commit()?;
+        }
+        Ok(took)
+    }
+
+    /// The executions that were offered since the last commit.
+    fn offered(&self) -> Vec<ExecutionId> {
+        let offered = self.output.effects.iter().filter_map(|effect| match effect {
+            Effect::Assign { change, .. } => Some(change.execution),
+            Effect::CloseStream { .. } => None,
+        });
+        offered.collect()
+    }
+
+    fn report(
+        &mut self,
+        joined: Joined,
+        executions: &[ExecutionId],
+        state: ComputeState,
+    ) -> anyhow::Result<()> {
+        let Joined { node, session } = joined;
+        let reports = executions.iter().map(|id| Report::new(*id, 1, state)).collect();
+        self.handle(Input::Reports { node, session, reports })?;
+        Ok(())
+    }
+
+    pub(super) fn submit(&mut self, number: u64, count: u32) -> anyhow::Result<JobId> {
         self.last_id += 0x9E37_79B9_7F4A_7C15_F39C;
         let id =
             JobId::from_uuid(Uuid::from_u128(self.last_id.wrapping_mul(0xD1B5_4A32_D192_ED03)));
@@ -153,7 +210,8 @@ impl Seed {
         }
     }
 
-    fn commit(&mut self) -> anyhow::Result<()> {
+    /// Returns how long the store took.
+    pub(super) fn commit(&mut self) -> anyhow::Result<Duration> {
         let output = std::mem::take(&mut self.output);
         self.commits += 1;
         let stamp = self.clock.stamp(&Reading::now());
@@ -165,8 +223,9 @@ impl Seed {
             audit: &[],
             loads: &[],
         };
+        let begin = Instant::now();
         self.store.commit(&Commit { id, stamp, write }).context("commit a part of the seed")?;
-        Ok(())
+        Ok(begin.elapsed())
     }
 }
 

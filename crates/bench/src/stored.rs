@@ -28,18 +28,24 @@ const LISTS: [&str; 8] = [
     "state=Stopped&type=batch",
 ];
 
+/// The kinds of reads.
+pub(super) const KINDS: [&str; 3] = ["list", "describe", "history"];
+
+/// The p99 of one read on two clusters.
+pub(super) struct Worst<'a> {
+    /// The second to the first.
+    pub(super) ratio: f64,
+    pub(super) name: &'a str,
+    pub(super) times: [Duration; 2],
+}
+
 pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     let (few, few_dir, few_ids) = with_jobs(FEW, 0).await?;
     let (mut many, many_dir, many_ids) = with_jobs(scale.jobs, scale.live).await?;
     let times = times([(&few, &few_ids), (&many, &many_ids)], scale).await?;
     let mut measures = Vec::new();
-    for kind in ["list", "describe", "history"] {
-        let (ratio, name, [small, large]) = times
-            .iter()
-            .filter(|(name, _)| name.starts_with(kind))
-            .map(|(name, of)| (of[1].as_secs_f64() / of[0].as_secs_f64(), name, *of))
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .context("reads were timed")?;
+    for kind in KINDS {
+        let Worst { ratio, name, times: [small, large] } = worst(&times, kind)?;
         measures.push(Measure::new(
             format!("p99 of {kind}, {} jobs stored, times that of {FEW}", scale.jobs),
             (ratio, ""),
@@ -67,6 +73,16 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
 }
 
 async fn with_jobs(jobs: u64, live: u32) -> anyhow::Result<(Cluster, TempDir, Vec<JobId>)> {
+    let (directory, ids) = seeded(jobs, live).await?;
+    let cluster = keeping(ClusterSpec::new())
+        .setting("ORCHESTRATOR_DATA_DIR", &directory.path().display().to_string())
+        .start_without_agents()
+        .await;
+    Ok((cluster, directory, ids))
+}
+
+/// A data directory with ended jobs and live executions, and some of the jobs.
+pub(super) async fn seeded(jobs: u64, live: u32) -> anyhow::Result<(TempDir, Vec<JobId>)> {
     let directory = TempDir::new()?;
     let data = directory.path().to_owned();
     let seeding = move || {
@@ -77,18 +93,31 @@ async fn with_jobs(jobs: u64, live: u32) -> anyhow::Result<(Cluster, TempDir, Ve
         anyhow::Ok(ids)
     };
     let ids = tokio::task::spawn_blocking(seeding).await??;
-    let cluster = ClusterSpec::new()
-        .setting("ORCHESTRATOR_DATA_DIR", &directory.path().display().to_string())
-        // The node of the live executions does not exist; its lease must not expire.
-        .setting("ORCHESTRATOR_NODE_TTL", "86400")
-        .setting("ORCHESTRATOR_JOB_RETENTION_COUNT", "0")
-        .start_without_agents()
-        .await;
-    Ok((cluster, directory, ids))
+    Ok((directory, ids))
+}
+
+/// Nothing of what was seeded expires.
+pub(super) fn keeping(spec: ClusterSpec) -> ClusterSpec {
+    // The node of the live executions does not exist; its lease must not expire.
+    spec.setting("ORCHESTRATOR_NODE_TTL", "86400").setting("ORCHESTRATOR_JOB_RETENTION_COUNT", "0")
+}
+
+/// The read of this kind with the largest ratio between the two clusters.
+pub(super) fn worst<'a>(
+    times: &'a BTreeMap<String, [Duration; 2]>,
+    kind: &str,
+) -> anyhow::Result<Worst<'a>> {
+    let of_kind = times.iter().filter(|(name, _)| name.starts_with(kind));
+    let found = of_kind.map(|(name, times)| Worst {
+        ratio: times[1].as_secs_f64() / times[0].as_secs_f64(),
+        name,
+        times: *times,
+    });
+    found.max_by(|a, b| a.ratio.total_cmp(&b.ratio)).context("reads were timed")
 }
 
 /// The p99 latency of each kind of read on both clusters, by name.
-async fn times(
+pub(super) async fn times(
     clusters: [(&Cluster, &[JobId]); 2],
     scale: Scale,
 ) -> anyhow::Result<BTreeMap<String, [Duration; 2]>> {

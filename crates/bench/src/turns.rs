@@ -3,45 +3,25 @@
 //! The scheduler runs alone, since the store's part of a turn grows with what the scheduler brings
 //! about. Time is the thread's own CPU time: a neighbour on the machine is not the scheduler's work.
 
+mod driven;
+mod gates;
+
 use std::time::Duration;
 
 use api_types::execution::ComputeState;
-use api_types::job::{Constraint, JobSpec};
-use api_types::protocol::Report;
-use api_types::{ExecutionId, JobId, NodeId};
-use rustix::time::{ClockId, clock_gettime};
-use scheduler::change::Effect;
-use scheduler::input::{Answer, Input, Submit};
-use scheduler::mint::Mint;
+use api_types::job::Constraint;
+use api_types::{JobId, NodeId};
+use scheduler::input::{Answer, Input};
 use scheduler::plan::JobPlan;
-use scheduler::time::{Moment, Now};
-use scheduler::{Output, Scheduler, Settings};
-use testbed::fleet;
-use uuid::Uuid;
 
-use super::measure::{Measure, Target, millis};
+use driven::{Driven, LABEL, row, thread_time};
+
+use super::measure::{Measure, millis};
 use super::scale::Scale;
 use super::seed;
 
-/// No input may hold the driver for longer, in milliseconds.
-const LONGEST: f64 = 10.0;
-
 /// Nodes of the cluster for which a dry run is made.
 const NODES: u32 = 1000;
-
-const MEMORY_PER_NODE: u64 = 1 << 60;
-
-/// A label that each node has.
-const LABEL: &str = "hostname";
-
-/// A scheduler that is handed inputs, and the longest that one of them took.
-struct Driven {
-    scheduler: Scheduler,
-    now: Moment,
-    longest: Duration,
-    last_id: u128,
-    offers: Vec<(NodeId, ExecutionId)>,
-}
 
 pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     tokio::task::spawn_blocking(move || {
@@ -53,13 +33,15 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
             timers(scale),
             stop(scale),
             lost_node(scale),
+            gates::half_failed(scale),
+            gates::full_group(scale),
+            gates::paused_group(scale),
+            gates::namespaces(scale),
+            gates::graph(),
+            gates::freed_quota(scale),
         ])
     })
     .await?
-}
-
-fn row(what: String, longest: Duration, context: String) -> Measure {
-    Measure::new(what, (millis(longest), "ms"), Target::AtMost(LONGEST), context)
 }
 
 fn dry_run() -> Measure {
@@ -217,79 +199,4 @@ fn running(executions: u32) -> (Driven, JobId, NodeId) {
     }
     driven.longest = Duration::ZERO;
     (driven, job, node)
-}
-
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
-}
-
-// === impl Driven ===
-
-impl Driven {
-    fn new() -> Self {
-        Self {
-            scheduler: Scheduler::new(Settings::default(), Mint::from_seed([1; 32])),
-            now: Moment(1_000_000_000),
-            longest: Duration::ZERO,
-            last_id: 0,
-            offers: Vec::new(),
-        }
-    }
-
-    fn join(&mut self, cpu: f64) -> NodeId {
-        self.last_id += 1;
-        let node = NodeId::from_uuid(Uuid::from_u128(self.last_id));
-        let mut record = fleet::record(cpu);
-        record.compute_node_info.max_capacity.memory = MEMORY_PER_NODE;
-        record.labels.insert(LABEL.to_owned(), format!("host-{:06}", self.last_id));
-        let answer = self.handle(Input::Join { node, request: Box::new(record) });
-        assert!(matches!(answer, Answer::Joined { .. }), "{answer:?}");
-        node
-    }
-
-    fn submit(&mut self, spec: &JobSpec) -> JobId {
-        self.last_id += 1;
-        let id = JobId::from_uuid(Uuid::from_u128(self.last_id));
-        let spec_json = serde_json::to_string(spec).expect("a job is plain data").into();
-        let submit = Submit::new(id, spec.clone().into(), spec_json);
-        let answer = self.handle(Input::Submit(Box::new(submit)));
-        assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
-        id
-    }
-
-    fn report(&mut self, node: NodeId, execution: ExecutionId, state: ComputeState) {
-        let reports = vec![Report::new(execution, 1, state)];
-        let answer = self.handle(Input::Reports { node, session: 1, reports });
-        assert!(matches!(answer, Answer::Acknowledged(_)), "{answer:?}");
-    }
-
-    /// Lets time pass, and hands over the time as long as something is due; answers how many turns
-    /// that took.
-    fn wake(&mut self, time: Duration) -> u64 {
-        let end = self.now + time;
-        let mut turns = 0;
-        loop {
-            let wake = self.scheduler.next_wake(self.now);
-            if wake > self.now && self.now >= end {
-                return turns;
-            }
-            self.now = wake.max(self.now).min(end.max(self.now));
-            self.handle(Input::Tick);
-            turns += 1;
-        }
-    }
-
-    fn handle(&mut self, input: Input) -> Answer {
-        let mut output = Output::default();
-        let now = Now { moment: self.now, wall: api_types::Timestamp(0) };
-        let begin = thread_time();
-        let answer = self.scheduler.handle(now, input, &mut output);
-        self.longest = self.longest.max(thread_time().saturating_sub(begin));
-        self.offers.extend(output.effects.iter().filter_map(|effect| match effect {
-            Effect::Assign { node, change } => Some((*node, change.execution)),
-            Effect::CloseStream { .. } => None,
-        }));
-        answer
-    }
 }

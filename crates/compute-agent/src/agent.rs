@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_core::Contents;
-use api_client::Client;
+use api_client::{Client, InvalidBaseUrl};
 use api_types::NodeId;
 use daemon::{Pulse, service_manager};
 use telemetry::traces::{OtlpError, Tracer};
@@ -104,8 +104,7 @@ impl Agent {
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
         let vitals = Arc::new(Vitals::default());
-        let (held, file) = (Arc::clone(&vitals), data_dir.node_usage());
-        tasks.spawn(Arc::clone(&runner.meters).follow_node(move || held.held(), file));
+        follow_node(&tasks, &runner, &vitals, &data_dir);
         let parts = Parts {
             limits: limits(&settings, capacity),
             outbox: Arc::clone(&outbox),
@@ -135,9 +134,10 @@ impl Agent {
         };
         let measuring = (vitals, Arc::clone(&runner));
         let clients = (&enrolment, asking);
-        let session = session(&settings, node_id, clients, measuring, &tasks, &shared)?;
+        let session = session(node_id, clients, measuring, &tasks, &shared)?;
         let server = tokio::spawn(http::Service::new(shared).serve(listener, stop_serving.clone()));
-        tasks.spawn(sweep::published(published, settings.results.retain()));
+        let handover = runner.files.secrets.handover().clone();
+        tasks.spawn(sweep::published(published, settings.results.retain(), handover));
         let background = Arc::clone(&runner.engines);
         let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
         spawn_background(runner, session, Arc::clone(&drain));
@@ -158,8 +158,13 @@ impl Agent {
     }
 }
 
+/// Follows what the node uses and holds.
+fn follow_node(tasks: &Tasks, runner: &EffectRunner, vitals: &Arc<Vitals>, data_dir: &DataDir) {
+    let (held, file) = (Arc::clone(vitals), data_dir.node_usage());
+    tasks.spawn(Arc::clone(&runner.meters).follow_node(move || held.held(), file));
+}
+
 fn session(
-    settings: &Settings,
     node_id: NodeId,
     (enrolment, client): (&Enrolment, Client),
     (vitals, runner): (Arc<Vitals>, Arc<EffectRunner>),
@@ -167,8 +172,8 @@ fn session(
     shared: &Shared,
 ) -> Result<Arc<Session>, StartError> {
     let (watch, observer) = (&shared.session, &shared.observer);
-    // A separate client: heartbeats run on their own thread and never wait for a connection.
-    let own = self::client(settings, enrolment)?;
+    // Heartbeats run on their own thread and never wait for a connection.
+    let own = client.separate().map_err(unusable)?;
     let expired = Arc::new(Notify::new());
     let renewal =
         Renewal::for_clients(enrolment, vec![client.clone(), own.clone()], Arc::clone(&expired));
@@ -242,9 +247,11 @@ async fn runner(
 }
 
 fn client(settings: &Settings, enrolment: &Enrolment) -> Result<Client, InvalidSettings> {
-    enrolment.client(&settings.orchestrator, settings.proxy()).map_err(|error| {
-        InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
-    })
+    enrolment.client(&settings.orchestrator, settings.proxy()).map_err(unusable)
+}
+
+fn unusable(error: InvalidBaseUrl) -> InvalidSettings {
+    InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
 }
 
 fn spawn_supervisor(

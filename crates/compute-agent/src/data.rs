@@ -1,6 +1,7 @@
 //! Data that enters and leaves this node: inputs, results, logs, and their transports.
 
 pub(crate) mod archive;
+mod checked;
 pub(crate) mod credentials;
 pub(crate) mod egress;
 pub(crate) mod fetch;

@@ -77,7 +77,7 @@ impl Service {
     /// Serves until shutdown, then lets requests in progress finish.
     pub(crate) async fn serve(self, listener: TcpListener, stopping: CancellationToken) {
         let connections = daemon::http::connections_within(MAX_CONNECTIONS);
-        let listening = Listening { listener, connections, tls: None };
+        let listening = Listening::new(listener, connections, None);
         daemon::http::serve(listening, stopping, move |request| self.clone().answer(request)).await;
     }
 

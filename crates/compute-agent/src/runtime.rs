@@ -194,6 +194,10 @@ pub(crate) trait Executor: Send + Sync {
         None
     }
 
+    /// Notes when a task was started, which agents remember for an engine that has no process to ask.
+    /// Called before each [`wait`](Self::wait) for a task that runs, unless it is being stopped.
+    fn note_start(&self, _: ExecutionId, _: &Work, _: Timestamp) {}
+
     /// Waits for the end of the process, however long the engine is unreachable in between.
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>>;
 

@@ -51,14 +51,20 @@ pub fn wall() -> Timestamp {
     Timestamp(nanos.saturating_add(failpoint::wall_clock_offset_nanos()))
 }
 
+/// CLOCK_BOOTTIME of the machine.
+pub fn boot_nanos() -> u64 {
+    failpoint::boot_clock_nanos(|| {
+        let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let nanos = i128::from(boot.tv_sec) * 1_000_000_000 + i128::from(boot.tv_nsec);
+        u64::try_from(nanos).unwrap_or(0)
+    })
+}
+
 // === impl Reading ===
 
 impl Reading {
     pub fn now() -> Self {
-        let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let nanos = i128::from(boot.tv_sec) * 1_000_000_000 + i128::from(boot.tv_nsec);
-        let boot = u64::try_from(nanos).unwrap_or(0) + failpoint::boot_clock_offset_nanos();
-        Self { boot_id: boot_id(), boot, wall: wall() }
+        Self { boot_id: boot_id(), boot: boot_nanos(), wall: wall() }
     }
 
     /// The time from an earlier reading to this one, usually by another process.
@@ -119,6 +125,13 @@ impl ServiceClock {
     /// The moment of a boot time that this process read.
     pub fn moment_of(&self, boot: u64) -> Moment {
         self.origin.moment + Duration::from_nanos(boot.saturating_sub(self.origin.reading.boot))
+    }
+
+    /// The boot time of a moment: that of an earlier one if this clock was set ahead in between.
+    pub fn boot_of(&self, moment: Moment) -> u64 {
+        let Stamp { reading, moment: origin } = self.origin;
+        (reading.boot + (moment.0.saturating_sub(origin.0)))
+            .saturating_sub(origin.0.saturating_sub(moment.0))
     }
 
     /// What a commit at this reading stores.
@@ -208,6 +221,19 @@ mod tests {
         assert_eq!(now(&mut clock).since(begin), Duration::from_secs(80));
         clock.catch_up(None, &reading(1, 115 * SECOND, 0));
         assert_eq!(now(&mut clock).since(begin), Duration::from_secs(80));
+    }
+
+    #[test]
+    fn a_moment_has_a_boot_time_and_one_before_a_leap_an_earlier_one() {
+        let (mut clock, begin) = new_clock();
+        let later = begin + Duration::from_secs(7);
+        assert_eq!(clock.boot_of(later), 107 * SECOND);
+        assert_eq!(clock.moment_of(clock.boot_of(later)), later);
+        let mut theirs = clock.stamp(&reading(1, 110 * SECOND, 0));
+        theirs.moment = theirs.moment + Duration::from_secs(60);
+        clock.catch_up(Some(theirs), &reading(1, 110 * SECOND, 0));
+        assert_eq!(clock.boot_of(later), 47 * SECOND, "what was trusted is trusted for less");
+        assert_eq!(clock.boot_of(Moment::ZERO), 40 * SECOND);
     }
 
     #[test]

@@ -7,8 +7,10 @@
 pub mod audit;
 pub mod batch;
 pub mod clock;
+pub mod follow;
 pub mod groups;
 pub mod pruning;
+pub mod quotas;
 pub mod records;
 pub mod schedule;
 pub mod step;

@@ -2,7 +2,9 @@
 //!
 //! A schedule is two records under one key: its definition, which callers change, and its state,
 //! which the step writes in the commit of what became of a due time. So a due time has at most one
-//! job, whatever crashes, and setting a clock back repeats nothing.
+//! job, whatever crashes, and setting a clock back repeats nothing. A clock that is set back by more
+//! than [`CLOCK_TOLERANCE`] was wrong: what it decided too early becomes due again, since the schedule
+//! would otherwise stop until the clock gets there.
 
 pub mod cron;
 mod due;
@@ -27,6 +29,10 @@ pub const KEPT_RUNS: usize = 20;
 
 /// Runs that wait for the end of an earlier job; a further one is skipped.
 pub const MAX_QUEUED: usize = 10;
+
+/// The farthest that a schedule may be ahead of the wall clock: a smaller error is corrected by
+/// setting a clock back, or is the difference between the clocks of two orchestrators.
+pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// Live jobs that a schedule remembers. With `Allow` there may be more, and a change to another
 /// `Overlap` then waits for the newest of them.
@@ -78,8 +84,13 @@ struct Planned {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Position {
-    /// Every due time up to this has been decided. It never goes back.
+    /// Every due time up to this has been decided. It goes back only if a clock that was far ahead
+    /// is set back.
     pub last_due: Option<Timestamp>,
+    /// What the plan says in `since`, if the clock was set back to before it: it counts when the clock
+    /// gets there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub void_since: Option<Timestamp>,
     /// Due times that wait for the end of an earlier job, the oldest first.
     pub queued: Vec<Timestamp>,
     /// Jobs that were live when the schedule was last decided on.
@@ -142,6 +153,12 @@ impl Position {
     /// Every due time up to this one is decided.
     pub(crate) fn decided(&mut self, due: Timestamp) {
         self.last_due = self.last_due.max(Some(due));
+    }
+
+    /// The clock was far ahead, and it is `now`: what is due later has not been decided.
+    pub(crate) fn set_back(&mut self, plan: &Plan, now: Timestamp) {
+        self.last_due = Some(now);
+        self.void_since = Some(plan.since).filter(|since| *since > now);
     }
 
     /// Remembers a run; one that was queued has come to its end.

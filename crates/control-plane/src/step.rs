@@ -9,7 +9,7 @@
 //! |---|---|
 //! | full | refuses callers, and probes once a second with a commit under the next number; then takes a new term |
 //! | unavailable | repeats the same commit under the same number; after [`UNKNOWN_FOR`] takes a new term, which settles it |
-//! | fenced | drops the scheduler, and takes a new term |
+//! | fenced | drops the scheduler, and takes a new term; steps down if its trust ends ([`Trust::AfterCommit`]) |
 //! | anything else | steps down |
 //!
 //! Only one commit is under way at a time, and no request is handled until it ends; heartbeats are
@@ -25,6 +25,7 @@ mod due_run;
 mod event;
 mod gate;
 mod schedules;
+mod term_state;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,12 +38,13 @@ use self::arrivals::Arrivals;
 use self::commit_builder::CommitBuilder;
 pub use self::event::{
     Action, Delivery, DueRun, Envelope, Event, Failure, GraphSubmission, IdempotencyKey, Lookups,
-    NotCreated, Origin, Reason, Refused, Reply, Request, Submission, TakeError, TermState, Trigger,
+    NotCreated, Origin, Reason, Refused, Reply, Request, Submission, Trigger,
 };
 use self::gate::Gate;
-pub use self::gate::{Release, Trust};
+pub use self::gate::{Release, TRUSTED_FOR, Trust};
 pub use self::schedules::DueTime;
 use self::schedules::Schedules;
+pub use self::term_state::{TakeError, TermState};
 use crate::audit::Chains;
 use crate::batch::{Batch, Content, NumberedCommit};
 use crate::clock::Stamp;
@@ -122,6 +124,9 @@ enum Attempt {
 
 #[derive(Debug, Clone, Copy)]
 enum Probe {
+    /// An empty commit, sent at this moment, which holds the lead where trust ends; a full store
+    /// may still have room for it.
+    Renewing(CommitId, Moment),
     UnderWay(CommitId),
     DueAt(Moment),
 }
@@ -159,7 +164,7 @@ impl<C> Step<C> {
             Phase::Loading(Load::RetryAt(at)) => Some(*at),
             Phase::Serving(serving) => {
                 let wake = serving.wake.min(self.pruning.due());
-                Some(serving.due.map_or(wake, |due| due.min(wake)))
+                [serving.due, self.gate.renewal_due()].into_iter().flatten().chain([wake]).min()
             }
             Phase::Committing { writing, .. } => match writing.attempt {
                 Attempt::First | Attempt::Repeat => None,
@@ -167,9 +172,19 @@ impl<C> Step<C> {
             },
             Phase::Full { probe: Probe::DueAt(at), .. } => Some(*at),
             Phase::Loading(Load::UnderWay { .. })
-            | Phase::Full { probe: Probe::UnderWay(_), .. }
+            | Phase::Full { probe: Probe::UnderWay(_) | Probe::Renewing(..), .. }
             | Phase::SteppingDown => None,
         }
+    }
+
+    /// When an empty commit is due, if none is sent before; none if no other process can take over.
+    pub fn renewal_due(&self) -> Option<Moment> {
+        self.gate.renewal_due()
+    }
+
+    /// Until when what claims nothing stored may leave; none if no other process can take over.
+    pub fn trusted_until(&self) -> Option<Moment> {
+        self.gate.trusted_until()
     }
 
     /// Whether requests should wait in their queue: their callers would be refused otherwise.
@@ -221,9 +236,7 @@ impl<C> Step<C> {
             }
             Phase::Committing { serving, writing } => self.repeat(serving, writing, now.moment),
             Phase::Full { serving, probe: Probe::DueAt(at) } if at <= now.moment => {
-                let commit = serving.next_commit(Content::Probe, now);
-                self.phase = Phase::Full { serving, probe: Probe::UnderWay(commit.id) };
-                vec![Action::Commit(commit)]
+                vec![self.probe(serving, now)]
             }
             phase @ (Phase::Loading(_) | Phase::Full { .. } | Phase::SteppingDown) => {
                 self.phase = phase;
@@ -258,6 +271,9 @@ impl<C> Step<C> {
                 let serving = Box::new(serving);
                 self.serve(serving, Arc::default(), Vec::new(), now)
             }
+            Err(TakeError::Store(StoreError::Fenced)) if self.can_lose_the_lead() => {
+                vec![Action::StepDown(Failure::LeadLost)]
+            }
             Err(TakeError::Store(
                 StoreError::Full { .. } | StoreError::Unavailable | StoreError::Fenced,
             )) => {
@@ -291,7 +307,7 @@ impl<C> Step<C> {
         serving.wake = serving.scheduler.next_wake(now.moment);
         let due = serving.decide_schedules(&mut builder, now);
         let (batch, held) = builder.finish(&mut serving.audit);
-        let is_free = batch.is_empty() && (held.is_empty() || self.gate.is_open(now.moment));
+        let is_free = batch.is_empty() && self.gate.lets_out(&held, now.moment);
         let batch = Arc::new(batch);
         let mut actions = match is_free {
             true => self.serve(serving, batch, held, now),
@@ -321,6 +337,14 @@ impl<C> Step<C> {
     fn load(&mut self, reason: Reason, now: Moment) -> Vec<Action<C>> {
         self.phase = Phase::Loading(Load::UnderWay { since: now });
         vec![Action::CloseStreams, Action::Take(reason)]
+    }
+
+    /// A lock cannot be lost, so what fences its holder is an earlier term of its own or a mistake.
+    fn can_lose_the_lead(&self) -> bool {
+        match self.gate.trust() {
+            Trust::Always => false,
+            Trust::AfterCommit => true,
+        }
     }
 
     /// Takes the phase out. The caller sets the next one; until then the step is stepping down.

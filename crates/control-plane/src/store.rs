@@ -4,12 +4,12 @@
 //! wait for the writer. Only the modules below this one know SQL.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::audit::{AuditChain, AuditRecord};
 use api_types::curve::UsageCurve;
+use api_types::dependency::Indexes;
 use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::history::EventType;
 use api_types::id::IdPrefix;
@@ -23,24 +23,40 @@ use scheduler::time::Moment;
 use crate::audit::Chains;
 use crate::records::Record;
 
+mod budget;
 mod commit;
 #[cfg(test)]
 mod contract;
+mod ended;
+mod error;
 mod graph;
+mod lead;
+mod member;
 pub mod memory;
+mod page;
+mod parameter;
+pub mod postgres;
 mod query;
+mod row;
+mod select;
+mod size;
 pub mod sqlite;
 
 pub use self::commit::{
     Admission, Commit, CommitId, EXECUTION_ROWS, JOB_ROWS, LookupResults, Outcome, Progress,
     Removal, Removed, Term, Write,
 };
+pub use self::error::StoreError;
 pub use self::graph::{GraphQuery, StoredEdge, StoredGraph, StoredGraphJob, StoredGraphSummary};
+pub use self::lead::{Beat, Candidate, Exposure, Hold, Leader, SessionSign, Sighting, Won};
+pub use self::member::{Member, MemberRecord, Membership, Roll, SeenMember};
 pub use self::query::{
-    EventEntry, EventsPage, EventsQuery, ExecutionOrder, ExecutionPosition, ExecutionQuery,
-    FoundJobs, JobOrder, JobPosition, JobQuery, LiveExecution, LiveExecutionsQuery, LoadRow,
-    Namespaces, SearchQuery, StoredCurve, StoredNames, StoredOutcomes,
+    CompletedResult, EventEntry, EventsPage, EventsQuery, ExecutionOrder, ExecutionPosition,
+    ExecutionQuery, FoundJobs, JobOrder, JobPosition, JobQuery, LiveExecution, LiveExecutionsQuery,
+    LoadRow, Namespaces, ResultPosition, ResultQuery, SearchQuery, StoredCurve, StoredNames,
+    StoredOutcomes, StoredResult,
 };
+pub use self::size::StoreSize;
 
 /// Output-tail bytes kept per job; the oldest make room for new ones.
 pub const MAX_TAILS_BYTES: u64 = 16 << 20;
@@ -59,6 +75,9 @@ pub const FORGOTTEN_NODES_EVENTS: u64 = 10_000;
 
 /// How long the load of the cluster is kept.
 pub const LOAD_RETENTION: Duration = Duration::from_hours(7 * 24);
+
+/// Rows of the cluster's load that a read returns at most: more than a week has.
+const MOST_LOAD_ROWS: u32 = 10_000;
 
 /// The writer's half.
 pub trait Store: Send {
@@ -80,8 +99,8 @@ pub trait Store: Send {
     /// Makes all of it durable, or nothing; see [`Progress::admit`] for repeats.
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError>;
 
-    /// Those of these jobs that are stored.
-    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError>;
+    /// Those of these jobs that are stored; with `Same`, also what became of their slots.
+    fn named(&mut self, jobs: &BTreeMap<JobId, Indexes>) -> Result<Vec<NamedJob>, StoreError>;
 
     /// The answers recorded under these keys since `oldest`, and which of these jobs exist.
     fn lookup(
@@ -90,6 +109,10 @@ pub trait Store: Send {
         oldest: Moment,
         jobs: &[JobId],
     ) -> Result<LookupResults, StoreError>;
+
+    /// Gives the lead up, so that another process may take over immediately. Nothing is committed
+    /// afterwards. A store with one process has nothing to do.
+    fn resign(&mut self) -> Result<(), StoreError>;
 }
 
 /// The readers' half; every call is blocking and short.
@@ -128,6 +151,8 @@ pub trait Reads: Send + Sync {
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError>;
     /// What became of the job's slots.
     fn outcomes(&self, id: JobId) -> Result<Option<StoredOutcomes>, StoreError>;
+    /// Up to `limit` jobs that depend on this one, live or not, in the order of their submission.
+    fn dependants(&self, job: JobId, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn graph(&self, id: GraphId) -> Result<Option<StoredGraph>, StoreError>;
     /// The newest first.
     fn graphs(&self, query: &GraphQuery) -> Result<Page<StoredGraphSummary>, StoreError>;
@@ -155,6 +180,20 @@ pub trait Reads: Send + Sync {
     fn node_history(&self, query: &NodeHistoryQuery) -> Result<Page<EventRow>, StoreError>;
     /// Published results of the job's executions, in order of their slot and creation.
     fn results(&self, query: &ResultQuery) -> Result<Page<StoredResult>, StoreError>;
+    /// What the completed executions of a job published, of one index or of all, by index; at most
+    /// `limit`.
+    fn completed_results(
+        &self,
+        job: JobId,
+        index: Option<u32>,
+        limit: u32,
+    ) -> Result<Vec<CompletedResult>, StoreError>;
+    /// Those of a node's executions whose job is one that live jobs depend on.
+    fn needed(
+        &self,
+        node: NodeId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError>;
     /// Events of all jobs, or of all nodes, in order of their sequence, and the gaps that removal
     /// left.
     fn events(&self, query: &EventsQuery) -> Result<EventsPage, StoreError>;
@@ -176,18 +215,6 @@ pub trait Reads: Send + Sync {
     /// earlier. Some events after it may be earlier too, about a second's worth unless the wall
     /// clock was set.
     fn position_before(&self, time: Timestamp) -> Result<u64, StoreError>;
-}
-
-/// Disk use of the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StoreSize {
-    pub database_bytes: u64,
-    /// Its write-ahead log.
-    pub log_bytes: u64,
-    pub pages: u64,
-    /// Free pages, which the next rows use before the file grows.
-    pub free_pages: u64,
-    pub page_bytes: u64,
 }
 
 /// Which finished jobs are kept: those within both bounds.
@@ -290,12 +317,6 @@ pub struct StoredExecution {
     pub published_result: Option<PublishedResult>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct StoredResult {
-    pub position: ResultPosition,
-    pub result: PublishedResult,
-}
-
 #[derive(Debug, Clone)]
 pub struct HistoryQuery {
     pub job: JobId,
@@ -331,60 +352,6 @@ pub struct AuditQuery {
     /// The sequence of the last record of the previous page.
     pub after: Option<u64>,
     pub limit: u32,
-}
-
-#[derive(Debug, Clone)]
-pub struct ResultQuery {
-    pub job: JobId,
-    pub after: Option<ResultPosition>,
-    pub limit: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResultPosition {
-    pub index: u32,
-    pub create_time: Timestamp,
-    pub id: ExecutionId,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    #[error("the disk that holds {} is full", .path.display())]
-    Full { path: PathBuf },
-    #[error("{} is not a database of this service; move it away or set another data directory", .path.display())]
-    Foreign { path: PathBuf },
-    #[error("{} is damaged ({detail}); restore it from a backup, or move it away to start empty", .path.display())]
-    Damaged { path: PathBuf, detail: String },
-    #[error("{} was written by a newer release (format {found}, this one knows {known}); run that release", .path.display())]
-    Newer { path: PathBuf, found: u32, known: u32 },
-    /// Nothing was changed.
-    #[error("cannot back up the state database to {} before its upgrade, which cannot be undone", .path.display())]
-    Backup { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("{} is in use by another orchestrator; stop it or set another data directory", .path.display())]
-    InUse { path: PathBuf },
-    /// Nothing was stored.
-    #[error("another process has taken the store over")]
-    Fenced,
-    /// The commit may have been stored or not, and may yet be.
-    #[error("the store cannot be reached; whether it stored the commit is unknown")]
-    Unavailable,
-    #[error("commit {came} does not follow commit {last}")]
-    CommitGap { came: u64, last: u64 },
-    #[error("a stored record cannot be read: {detail}")]
-    Record { detail: String },
-    /// What it would have found is unknown.
-    #[error("a search among all jobs took longer than {} seconds", .limit.as_secs())]
-    LongSearch { limit: Duration },
-    #[error("the state database failed")]
-    Sqlite(#[from] rusqlite::Error),
-    #[error("access {}", .path.display())]
-    Io { path: PathBuf, source: std::io::Error },
-}
-
-impl StoreSize {
-    pub fn free_bytes(&self) -> u64 {
-        self.free_pages.saturating_mul(self.page_bytes)
-    }
 }
 
 impl Retention {

@@ -2,12 +2,14 @@
 //!
 //! A daemon provides its routes, and converts its failures into [`Refusal`]s.
 
+mod accept;
 mod context;
 mod edge;
 mod head;
 mod indent;
 mod operations;
 mod plain;
+pub mod preface;
 mod query;
 mod refusal;
 pub mod requester;
@@ -16,6 +18,7 @@ mod serve;
 mod tls;
 mod unread;
 
+pub use accept::{Accepted, Permits, connections_within, tune};
 pub use context::{Peer, RequestContext, RequestId};
 pub use edge::{REQUEST_ID, answer, json, wants_pretty};
 pub use head::Flaw;
@@ -25,7 +28,7 @@ pub use operations::{Described, Document, Operations};
 pub use query::{InvalidQuery, MAX_LIMIT, Query, invalid_query};
 pub use refusal::{JSON, Refusal};
 pub use routes::{RouteMatch, Routes, parameters};
-pub use serve::{Listening, connections_within, serve};
+pub use serve::{Listening, serve};
 pub use tls::{ClientCertificate, Tls};
 pub use unread::RequestBody;
 #[doc(hidden)]

@@ -3,15 +3,17 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
-    BOOT_CLOCK_OFFSET_VARIABLE, BOOT_ID_VARIABLE, CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault,
-    HANG, POISON_VARIABLE, STUCK, TWICE, WALL_CLOCK_OFFSET_VARIABLE,
+    BOOT_CLOCK, BOOT_CLOCK_OFFSET_VARIABLE, BOOT_ID_VARIABLE, CRASH, DELAY, DIRECTORY_VARIABLE,
+    ERROR, Fault, HANG, NEXT_FORMAT_VARIABLE, NextFormat, POISON_VARIABLE, STUCK, TWICE,
+    WALL_CLOCK_OFFSET_VARIABLE,
 };
 
 /// Longer than any step takes on its own, shorter than any lease.
@@ -27,6 +29,16 @@ const FOR_EVER: Duration = Duration::from_hours(24);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+
+/// A boot clock that may stand still.
+struct BootClock {
+    /// Since when it stands still, by the machine's clock.
+    still_since: Option<u64>,
+    /// For how long it stood still before.
+    stood: u64,
+}
+
+static CLOCK: Mutex<BootClock> = Mutex::new(BootClock { still_since: None, stood: 0 });
 
 enum Action {
     Crash,
@@ -51,7 +63,10 @@ fn take_request(directory: &Path) {
     let path = directory.join("arm");
     let Ok(request) = fs::read_to_string(&path) else { return };
     let (place, actions) = request.split_once('=').expect("a request has the form place=actions");
-    fail::cfg(place, actions).expect("actions follow the grammar of the fail crate");
+    match place {
+        BOOT_CLOCK => set_boot_clock(actions != "off"),
+        _ => fail::cfg(place, actions).expect("actions follow the grammar of the fail crate"),
+    }
     fs::remove_file(&path).expect("the file was just read");
 }
 
@@ -73,6 +88,31 @@ pub(crate) fn boot_clock_offset_nanos() -> u64 {
     })
 }
 
+/// Stops the boot clock, or lets it go on from where it stands.
+fn set_boot_clock(stands: bool) {
+    let mut clock = boot_clock();
+    if stands {
+        clock.still_since = Some(machine_nanos());
+    } else if let Some(since) = clock.still_since.take() {
+        clock.stood += machine_nanos() - since;
+    }
+}
+
+pub(crate) fn boot_clock_nanos(read: impl FnOnce() -> u64) -> u64 {
+    let clock = boot_clock();
+    clock.still_since.unwrap_or_else(read) - clock.stood
+}
+
+fn machine_nanos() -> u64 {
+    let boot = clock_gettime(ClockId::Boottime);
+    let nanos = i128::from(boot.tv_sec) * 1_000_000_000 + i128::from(boot.tv_nsec);
+    u64::try_from(nanos).expect("a machine has not run for centuries")
+}
+
+fn boot_clock() -> MutexGuard<'static, BootClock> {
+    CLOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 pub(crate) fn handle(step: &str, job_name: &str) {
     let Ok(poison) = std::env::var(POISON_VARIABLE) else { return };
     if poison.split_once('=') == Some((step, job_name)) {
@@ -82,6 +122,18 @@ pub(crate) fn handle(step: &str, job_name: &str) {
 
 pub(crate) fn boot_id() -> Option<String> {
     std::env::var(BOOT_ID_VARIABLE).ok()
+}
+
+pub(crate) fn next_format() -> Option<NextFormat> {
+    let value = std::env::var(NEXT_FORMAT_VARIABLE).ok().filter(|value| !value.is_empty())?;
+    let (kind, seconds) = value.split_once('=').expect("a format has the form kind=seconds");
+    let is_compatible = match kind {
+        "compatible" => true,
+        "incompatible" => false,
+        other => panic!("{NEXT_FORMAT_VARIABLE}: unknown kind '{other}'"),
+    };
+    let seconds = seconds.parse().expect("a migration takes a number of seconds");
+    Some(NextFormat { is_compatible, migration: Duration::from_secs(seconds) })
 }
 
 pub(crate) fn reach_blocking(place: &'static str) -> Option<Fault> {

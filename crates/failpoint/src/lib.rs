@@ -13,6 +13,7 @@
 mod armed;
 
 use std::future::Future;
+use std::time::Duration;
 
 /// The environment variable that names the directory; without it no failpoint ever fires.
 pub const DIRECTORY_VARIABLE: &str = "FAILPOINT_DIR";
@@ -25,6 +26,10 @@ pub const WALL_CLOCK_OFFSET_VARIABLE: &str = "FAILPOINT_WALL_CLOCK_OFFSET_SECOND
 /// of seconds: a daemon that starts again with a larger number finds that this much time has passed.
 pub const BOOT_CLOCK_OFFSET_VARIABLE: &str = "FAILPOINT_BOOT_CLOCK_OFFSET_SECONDS";
 
+/// The place at which a process's boot clock stands still: armed with [`STUCK`], it stands until
+/// `off`, and goes on from there. So does the clock of a virtual machine that was paused.
+pub const BOOT_CLOCK: &str = "clock.boot";
+
 /// The environment variable that replaces the machine's boot ID: a daemon that starts with another
 /// value finds the machine rebooted.
 pub const BOOT_ID_VARIABLE: &str = "FAILPOINT_BOOT_ID";
@@ -32,6 +37,11 @@ pub const BOOT_ID_VARIABLE: &str = "FAILPOINT_BOOT_ID";
 /// The environment variable that makes the process end as by `kill -9` whenever it handles one
 /// particular job: `step=job name`.
 pub const POISON_VARIABLE: &str = "FAILPOINT_POISON";
+
+/// The environment variable that makes a daemon stand for the release after this one: it raises the
+/// format of its data by one. `compatible=SECONDS` says that this release may still use such data,
+/// `incompatible=SECONDS` that it may not; the migration takes this long.
+pub const NEXT_FORMAT_VARIABLE: &str = "FAILPOINT_NEXT_FORMAT";
 
 /// The process ends as by `kill -9`.
 pub const CRASH: &str = "crash";
@@ -51,6 +61,15 @@ pub const TWICE: &str = "twice";
 pub enum Fault {
     Error,
     Twice,
+}
+
+/// How the data of the release after this one differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextFormat {
+    /// Whether this release may use them.
+    pub is_compatible: bool,
+    /// How long the migration takes.
+    pub migration: Duration,
 }
 
 /// Begins to accept requests from tests. A daemon's `main` calls it first.
@@ -86,11 +105,30 @@ pub fn boot_clock_offset_nanos() -> u64 {
     0
 }
 
+/// The boot clock of this process: what `read` finds on the machine, unless a test sets it apart or
+/// has it stand still.
+#[inline]
+pub fn boot_clock_nanos(read: impl FnOnce() -> u64) -> u64 {
+    #[cfg(feature = "failpoints")]
+    return armed::boot_clock_nanos(read) + armed::boot_clock_offset_nanos();
+    #[cfg(not(feature = "failpoints"))]
+    read()
+}
+
 /// The boot ID that replaces the machine's, if a test sets one.
 #[inline]
 pub fn boot_id() -> Option<String> {
     #[cfg(feature = "failpoints")]
     return armed::boot_id();
+    #[cfg(not(feature = "failpoints"))]
+    None
+}
+
+/// The format for which this process stands, if not for its own.
+#[inline]
+pub fn next_format() -> Option<NextFormat> {
+    #[cfg(feature = "failpoints")]
+    return armed::next_format();
     #[cfg(not(feature = "failpoints"))]
     None
 }

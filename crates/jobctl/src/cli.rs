@@ -79,7 +79,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct Global {
-    /// Base URL of the service [JOBCTL_URL; else from the context; else http://127.0.0.1:1234]
+    /// Base URL of the service, or several separated by commas
+    /// [JOBCTL_URL; else from the context; else http://127.0.0.1:1234]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Context of the configuration file to use instead of the current one
@@ -137,7 +138,7 @@ pub(crate) enum Command {
     Open(OpenArgs),
     /// Show the running executions that use the most CPU or memory, live
     Top(TopArgs),
-    /// Show how busy the cluster is, or what waits for room
+    /// Show how busy the cluster is, what waits for room, or its orchestrators
     Cluster(ClusterArgs),
     /// List, describe and manage nodes
     #[command(subcommand)]

@@ -13,7 +13,7 @@ use crate::cli::Global;
 use crate::exit::UsageError;
 
 pub(crate) use credentials::{CredentialsFile, credentials_path, read_token};
-pub(crate) use file::{ConfigFile, NamedContext, is_same};
+pub(crate) use file::{ConfigFile, NamedContext, covers, is_same};
 
 /// The environment variable with the base URL.
 pub(crate) const URL_VARIABLE: &str = "JOBCTL_URL";
@@ -160,7 +160,9 @@ impl Target {
             Options { base_url: self.url.clone(), trust, credentials, ..Options::default() };
         api_client::Client::with(options).map_err(|error| {
             UsageError::new(error.to_string())
-                .with_hint("a base URL looks like http://127.0.0.1:1234")
+                .with_hint(
+                    "a base URL looks like http://127.0.0.1:1234; several are separated by commas",
+                )
                 .into()
         })
     }

@@ -127,6 +127,7 @@ fn classify(error: &Error) -> Exit {
                 ClientError::Api(_) => Exit::Refused,
                 ClientError::Unreachable { .. }
                 | ClientError::Untrusted { .. }
+                | ClientError::NoAnswer(_)
                 | ClientError::Protocol { .. } => Exit::Unavailable,
             };
         }
@@ -163,6 +164,16 @@ fn message_of(error: &Error) -> String {
             return format!(
                 "jobctl: no response from {base_url}: {reason}\n  hint: check that the service runs there, \
                 or set another address with --url, JOBCTL_URL or 'jobctl context set'\n"
+            );
+        }
+        if let Some(ClientError::NoAnswer(none)) = cause.downcast_ref() {
+            let reason = |error: &ClientError| without_http_layers(&error.brief());
+            let attempts = none.attempts.iter();
+            let attempts: String =
+                attempts.map(|(url, error)| format!("  - {url}: {}\n", reason(error))).collect();
+            return format!(
+                "jobctl: no response from any URL of the service\n{attempts}  hint: check that it \
+                runs there, or set other addresses with --url, JOBCTL_URL or 'jobctl context set'\n"
             );
         }
         if let Some(ClientError::Untrusted { base_url, reason, .. }) = cause.downcast_ref() {

@@ -10,6 +10,7 @@ mod graph;
 mod group;
 mod history;
 mod job;
+mod member;
 mod node;
 mod schedule;
 mod tone;

@@ -9,7 +9,7 @@ use api_types::job::{Constraint, JobSpec};
 
 use crate::json::MAX_PROBLEMS;
 use crate::view::View;
-use crate::{credentials, groups, namespaces, secrets};
+use crate::{credentials, groups, namespaces, quotas, secrets};
 
 /// What becomes of a job that its namespace allows.
 #[derive(Debug)]
@@ -42,6 +42,7 @@ pub(crate) fn admit(
     let credentials = credentials::check(records, spec);
     problems.extend(credentials.refused);
     problems.extend(groups::check(records, spec));
+    problems.extend(quotas::check(&namespace, spec));
     problems.truncate(MAX_PROBLEMS);
     if !problems.is_empty() {
         return Err(problems);

@@ -1,43 +1,53 @@
 //! Assembles one running orchestrator, for the daemon and for whole clusters in one process.
 
+mod error;
+mod follow;
+mod led;
+mod passing;
 mod setup;
+mod standing;
+mod status;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
+use std::time::Duration;
 
 use api_types::NodeId;
 use control_plane::clock::Reading;
-use control_plane::store::StoreError;
 use daemon::Pulse;
-use telemetry::traces::{OtlpError, Tracer};
-use tokio::net::TcpListener;
-use tokio::sync::{OnceCell, oneshot};
+use telemetry::traces::Tracer;
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub use self::error::StartError;
+use self::follow::on_thread;
+pub use self::follow::{Follower, SharedStore, Taken};
+use self::led::Led;
 use self::setup::Setup;
+use self::status::StatusPort;
 use crate::access::bootstrap::{self, BootstrapError};
 use crate::access::left_token::{self, LeaveTokenError};
 use crate::access::{labels, upkeep};
 use crate::cluster::Watched;
 use crate::driver::presence;
-use crate::driver::{Driver, DriverError, Handle};
-use crate::http::{self, Api, Guard, Own, Pools};
-use crate::identity::IdentityError;
-use crate::issuer::IssuerError;
-use crate::keys::{KeyError, authorities};
+use crate::driver::{Driver, DriverError, Handle, Lead, Vitals};
+use crate::http::{self, Api, Connections, Guard, Own, Pools};
+use crate::keys::authorities;
 use crate::logs::LogService;
-use crate::protection::{Protection, ProtectionError};
+use crate::members::Members;
+use crate::protection::{Protection, machine, names};
 use crate::reads::Reader;
 use crate::rotation;
 use crate::schedules;
 use crate::settings::{Exposure, Settings};
 use crate::submission::Requester;
 use crate::view::View;
+
+/// How long requests in progress may take when the lead is given up: no one serves until then.
+const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
 /// A running orchestrator. Dropped without [`Orchestrator::shutdown`], it stops without finishing
 /// the requests in progress.
@@ -47,53 +57,10 @@ pub struct Orchestrator {
     protection: Option<Arc<Protection>>,
     stopping: CancellationToken,
     server: JoinHandle<()>,
+    lead: Arc<Lead>,
     driver: Driver,
     tracer: Tracer,
-}
-
-/// Why the orchestrator failed to start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("listen on {address}")]
-    Listen { address: SocketAddr, source: io::Error },
-    #[error("read the orchestrator's identity")]
-    Identity(#[from] IdentityError),
-    #[error("open the key ring")]
-    Keys(#[from] KeyError),
-    #[error("set up the issuer of ID tokens")]
-    Issuer(#[from] IssuerError),
-    #[error("protect the listener")]
-    Protection(#[from] ProtectionError),
-    #[error("open the state database")]
-    Store(#[from] StoreError),
-    #[error("start the driver")]
-    Driver(#[from] DriverError),
-    #[error("send traces over OTLP")]
-    Otlp(#[from] OtlpError),
-    #[error("leave a join token in its file")]
-    JoinToken(#[from] LeaveTokenError),
-    #[error("make the first token")]
-    FirstToken(#[from] BootstrapError),
-    #[error("start a thread that loads the state")]
-    Thread(#[source] io::Error),
-    #[error("the thread that loads the state panicked")]
-    Loading(#[from] oneshot::error::RecvError),
-}
-
-/// Opens on a separate thread. Its end immediately frees what loading took for a moment: 30 MB for
-/// a million jobs, which a thread that waits for other work would keep.
-async fn load(
-    open: impl FnOnce() -> Result<Setup, StartError> + Send + 'static,
-) -> Result<Setup, StartError> {
-    let (done, opened) = oneshot::channel();
-    let runtime = tokio::runtime::Handle::current();
-    let work = move || {
-        let _entered = runtime.enter();
-        // No one waits any more if the process is ending.
-        drop(done.send(open()));
-    };
-    thread::Builder::new().name("load".to_owned()).spawn(work).map_err(StartError::Thread)?;
-    opened.await?
+    status: Option<StatusPort>,
 }
 
 /// Ticks, so that the driver can detect periods in which the process could not receive heartbeats.
@@ -165,24 +132,56 @@ async fn prepare_access(
     Ok(())
 }
 
+/// Ends a leader whose identity an older process has.
+async fn end_for_rival(members: Arc<Members>, vitals: Vitals, stopping: CancellationToken) {
+    if let Some(error) = stopping.run_until_cancelled(members.rival()).await {
+        vitals.end(Err(DriverError::Identity(error.to_string())));
+    }
+}
+
 /// Differs from that of any other process, so that no reader resumes a stream of another one.
 fn process_name() -> String {
     let Reading { wall, boot, .. } = Reading::now();
     format!("{:x}-{boot:x}", wall.0)
 }
 
-// === impl StartError ===
-
-impl StartError {
-    /// Whether the operator's settings are at fault.
-    pub fn is_of_settings(&self) -> bool {
-        match self {
-            Self::Keys(error) => error.is_of_settings(),
-            Self::Protection(error) => error.is_of_settings(),
-            Self::Issuer(_) => true,
-            _ => false,
+/// Loads the state, unless the lead is lost in the meantime.
+async fn load(
+    follower: &mut Follower,
+    taken: Taken,
+    view: &Arc<View>,
+) -> Result<Setup, StartError> {
+    let (settings, vitals) = (follower.settings.clone(), follower.vitals.clone());
+    let instance = follower.identity.node_id.to_string();
+    let (view, counted) = (Arc::clone(view), Arc::clone(follower.standing.metrics()));
+    let opening =
+        on_thread("load", move |_| Setup::open(&settings, instance, taken, view, vitals, counted));
+    tokio::select! {
+        biased;
+        opened = opening => opened,
+        // The lead was lost, or the load hangs: its thread is not waited for.
+        ended = follower.driver.ended() => {
+            Err(ended.err().unwrap_or(DriverError::Vanished).into())
         }
     }
+}
+
+/// Opens TLS, if the listener needs it.
+async fn protect(
+    settings: &Settings,
+    (node_id, address): (NodeId, SocketAddr),
+    setup: &mut Setup,
+    view: &View,
+) -> Result<Option<Arc<Protection>>, StartError> {
+    let is_protected = settings.exposure() == Exposure::Protected;
+    let records = std::mem::take(&mut setup.records);
+    let (keys, handle) = (&setup.keys, &setup.handle);
+    let opened = authorities::open(keys, handle, view.records(), records, is_protected).await?;
+    let protect = |authorities| {
+        let names = names(address.ip(), &machine(), &settings.tls.names, &settings.advertise);
+        Protection::open(settings, authorities, node_id, names)
+    };
+    Ok(opened.filter(|_| is_protected).map(protect).transpose()?.map(Arc::new))
 }
 
 // === impl Orchestrator ===
@@ -190,32 +189,25 @@ impl StartError {
 impl Orchestrator {
     /// Returns once the API accepts connections.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
-        let failed = |source| StartError::Listen { address: settings.listen, source };
-        let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let mut follower = Follower::bind(settings).await?;
+        let taken = follower.win().await?;
+        Self::lead(follower, taken).await
+    }
 
-        let labels = labels();
-        let machine = labels.get(HOSTNAME).map(String::as_str).unwrap_or_default();
-        let mut names = [&settings.allowed_hosts[..], &settings.tls.names].concat();
-        names.extend(settings.oidc.public_host());
-        let is_open_loopback = settings.exposure() == Exposure::OpenLoopback;
-        let guard = Arc::new(Guard::new(is_open_loopback, machine, &names));
+    /// Loads the store that was won. There is no way back: a process that loses the lead ends.
+    pub async fn lead(mut follower: Follower, taken: Taken) -> Result<Self, StartError> {
+        let prefaces = taken.prefaces(&follower.settings, &follower.standing);
+        let members = Arc::clone(&taken.members);
         let view = Arc::new(View::default());
-        let opened = {
-            let (view, settings) = (Arc::clone(&view), settings.clone());
-            load(move || Setup::open(&settings, view)).await?
-        };
-        let Setup { identity, keys, records, reads, handle, driver, observer, issuer } = opened;
+        let mut setup = load(&mut follower, taken, &view).await?;
         let protection = {
-            let is_protected = settings.exposure() == Exposure::Protected;
-            let opened =
-                authorities::open(&keys, &handle, view.records(), records, is_protected).await?;
-            let protect = |authorities| {
-                Protection::open(&settings, authorities, identity.node_id, address, machine)
-            };
-            opened.filter(|_| is_protected).map(protect).transpose()?.map(Arc::new)
+            let own = (follower.identity.node_id, follower.address);
+            protect(&follower.settings, own, &mut setup, &view).await?
         };
-
+        let Setup { keys, reads, handle, observer, .. } = setup;
+        let Follower { settings, listener, held, address, issuer, identity, .. } = follower;
+        let Follower { driver, vitals, standing, status, .. } = follower;
+        let guard = Arc::new(guard(&settings));
         let asks_for_credentials = settings.asks_for_credentials();
         if asks_for_credentials {
             prepare_access(&handle, &view, &settings.data_dir).await?;
@@ -235,13 +227,14 @@ impl Orchestrator {
             handle,
             reader,
             view,
-            own: Own { id: node_id, address, labels, requester },
+            own: Own { id: node_id, address, labels: labels(), requester },
             logs: Arc::new(logs),
             pools: Pools::new(asks_for_credentials, &observer.metrics.refusals),
             observer,
             cluster,
             process: process_name(),
-            guard,
+            guard: Arc::clone(&guard),
+            members: Arc::clone(&members),
             asks_for_credentials,
             last_uses: Arc::default(),
             issuer,
@@ -251,16 +244,28 @@ impl Orchestrator {
             stopping: stopping.clone(),
         });
         spawn_watching(&api);
+        let led = Led::new(Arc::clone(&members), guard, protection.clone());
+        tokio::spawn(led.run(stopping.clone()));
+        tokio::spawn(end_for_rival(members, vitals, stopping.clone()));
         tokio::spawn(rotation::upkeep::run(api.rotation(), stopping.clone()));
         tokio::spawn(listen_for_pauses(Arc::clone(&api.view), stopping.clone()));
+        failpoint::reach("lead.serve").await;
+        let lead = Arc::clone(api.handle.lead());
+        standing.leads(&api);
+        let connections = Connections { listener, held, prefaces };
         let tls = protection.as_deref().map(Protection::tls);
-        let server = tokio::spawn(http::serve(listener, tls, api, stopping.clone()));
-        Ok(Self { address, node_id, protection, stopping, server, driver, tracer })
+        let server = tokio::spawn(http::serve(connections, tls, api, stopping.clone()));
+        Ok(Self { address, node_id, protection, stopping, server, lead, driver, tracer, status })
     }
 
     /// The address on which the API is served.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of the status port, if the settings name one.
+    pub fn status_address(&self) -> Option<SocketAddr> {
+        self.status.as_ref().map(StatusPort::address)
     }
 
     pub fn node_id(&self) -> NodeId {
@@ -282,13 +287,18 @@ impl Orchestrator {
         self.driver.ended().await.err()
     }
 
-    /// Finishes the requests in progress, ends the streams and closes the database.
+    /// Finishes the requests in progress, ends the streams and closes the database. Where another
+    /// process waits for the lead, requests get [`LAST_REQUESTS`], and the lead is given up.
     pub async fn shutdown(mut self) -> Result<(), DriverError> {
         self.stopping.cancel();
-        if let Err(error) = (&mut self.server).await {
+        if self.lead.can_be_lost() {
+            drop(tokio::time::timeout(LAST_REQUESTS, &mut self.server).await);
+            self.lead.resign();
+            self.server.abort();
+        } else if let Err(error) = (&mut self.server).await {
             tracing::error!(%error, "the HTTP server failed");
         }
-        // The last handle was dropped with the last connection.
+        // The last handle was dropped with the last connection, or the lead is given up.
         let ended = self.driver.ended().await;
         self.tracer.shutdown().await;
         ended
@@ -304,11 +314,17 @@ impl Drop for Orchestrator {
 /// The label with the name of the machine.
 const HOSTNAME: &str = "hostname";
 
+/// Accepts the names by which the service is reached.
+fn guard(settings: &Settings) -> Guard {
+    let mut names = [&settings.allowed_hosts[..], &settings.tls.names].concat();
+    names.extend(settings.oidc.public_host());
+    Guard::new(settings.exposure() == Exposure::OpenLoopback, &machine(), &names)
+}
+
 fn labels() -> BTreeMap<String, String> {
-    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     BTreeMap::from([
+        (HOSTNAME.to_owned(), machine()),
         ("Operating-System".to_owned(), std::env::consts::OS.to_owned()),
         ("Architecture".to_owned(), api_types::version::VersionRecord::current().goarch),
-        (HOSTNAME.to_owned(), hostname),
     ])
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::files;
 use crate::identity;
 use crate::keys::{self, KeyError, KeyRing};
-use crate::settings::Settings;
+use crate::settings::{Settings, StoreKind};
 
 /// Describes the backup. It is written last, so a backup that has it is complete.
 const MANIFEST: &str = "backup.json";
@@ -59,6 +59,11 @@ pub enum BackupError {
         .path.display()
     )]
     NoKey { path: PathBuf, id: String },
+    #[error(
+        "the state is in PostgreSQL; back that up with its own tools, such as pg_basebackup, and \
+         the cluster key separately"
+    )]
+    Shared,
     #[error("open the keys in the backup")]
     Keys(#[from] KeyError),
     #[error(transparent)]
@@ -67,6 +72,9 @@ pub enum BackupError {
 
 /// Copies the state into this directory, as of one moment; returns what to tell the operator.
 pub fn back_up(settings: &Settings, to: &Path) -> Result<String, BackupError> {
+    if settings.store == StoreKind::Postgres {
+        return Err(BackupError::Shared);
+    }
     let io = |source| BackupError::Io { path: to.to_owned(), source };
     DirBuilder::new().recursive(true).mode(files::DIRECTORY_MODE).create(to).map_err(io)?;
     if fs::read_dir(to).map_err(io)?.next().is_some() {
@@ -95,6 +103,9 @@ pub fn check(from: &Path) -> Result<String, BackupError> {
 
 /// Restores a backup into the data directory of these settings; returns what to tell the operator.
 pub fn restore(settings: &Settings, from: &Path) -> Result<String, BackupError> {
+    if settings.store == StoreKind::Postgres {
+        return Err(BackupError::Shared);
+    }
     let data_dir = &settings.data_dir;
     let io = |source| BackupError::Io { path: data_dir.clone(), source };
     let (manifest, contents) = read(from)?;

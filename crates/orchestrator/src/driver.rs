@@ -20,22 +20,29 @@ use control_plane::records::RecordWrite;
 use control_plane::step::{
     DueRun, Envelope, GraphSubmission, Origin, Request, Submission, Trigger,
 };
-use control_plane::store::{LoadRow, Retention, Store};
-use daemon::Pulse;
+use control_plane::store::{LoadRow, Retention};
 use scheduler::input::{Answer, Input};
 use scheduler::time::Moment;
 use scheduler::{Scheduler, Settings};
 use tokio::sync::{mpsc, oneshot};
 
+mod audit_log;
 mod caller;
 mod error;
+mod lead;
+mod load_watch;
 pub(crate) mod presence;
 mod streams;
+mod vitals;
 mod work;
+mod writer;
 
 use self::caller::{Caller, Message, Question, Queued};
 pub use self::error::{CallError, DriverError};
+pub(crate) use self::lead::Lead;
 pub use self::streams::StreamItem;
+pub use self::vitals::{Driver, Vitals};
+pub use self::writer::Writer;
 use crate::observer::Observer;
 use crate::repeats::{Record, Repeats};
 use crate::shares::{Owner, Pool, Refusals, Shares};
@@ -66,6 +73,7 @@ const WAITING_ASSIGNMENTS: usize = 16384;
 #[derive(Clone)]
 pub struct Handle {
     inputs: mpsc::Sender<Queued>,
+    lead: Arc<Lead>,
     /// For inputs from users.
     places: Shares,
     /// What is one record of the audit log a minute.
@@ -80,61 +88,53 @@ pub struct Attributed<'a> {
 
 type Audit = Option<Box<AuditEntry>>;
 
-/// The driver's thread.
-pub struct Driver {
-    ended: oneshot::Receiver<Result<(), DriverError>>,
-    pulse: Pulse,
-}
-
-/// Continues from the store. The driver ends when the last [`Handle`] is dropped.
+/// Continues from the store, which is loaded when this returns. The driver ends when the last
+/// [`Handle`] is dropped.
 pub fn start(
-    store: Box<dyn Store>,
+    writer: Writer,
     view: Arc<View>,
     settings: Settings,
     retention: Retention,
     observer: Observer,
-) -> Result<(Handle, Driver), DriverError> {
-    let (handle, messages) = Handle::new(&observer.metrics.refusals);
-    let work = work::Work::start(store, view, settings, retention, observer)?;
+    vitals: Vitals,
+) -> Result<Handle, DriverError> {
+    let lead = Arc::new(Lead::new(writer.trust()));
+    let (handle, messages) = Handle::new(Arc::clone(&lead), &observer.metrics.refusals);
+    let work = work::Work::open(writer, lead, view, (settings, retention), observer, &vitals)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .map_err(DriverError::Thread)?;
-    let (end, ended) = oneshot::channel();
-    let pulse = Pulse::default();
-    let beaten = pulse.clone();
     thread::Builder::new()
         .name("driver".to_owned())
-        .spawn(move || {
-            // The end may have no waiter any more.
-            drop(end.send(runtime.block_on(work.run(messages, &beaten))));
-        })
+        .spawn(move || vitals.end(runtime.block_on(work.run(messages, vitals.pulse()))))
         .map_err(DriverError::Thread)?;
-    Ok((handle, Driver { ended, pulse }))
-}
-
-// === impl Driver ===
-
-impl Driver {
-    /// Waits for the driver to end: after the last handle is dropped, or when a commit failed
-    /// permanently.
-    pub async fn ended(&mut self) -> Result<(), DriverError> {
-        (&mut self.ended).await.unwrap_or(Err(DriverError::Vanished))
-    }
-
-    /// Beats in each turn, and while the driver waits for disk space.
-    pub fn pulse(&self) -> Pulse {
-        self.pulse.clone()
-    }
+    Ok(handle)
 }
 
 // === impl Handle ===
 
 impl Handle {
-    pub(crate) fn new(refusals: &Refusals) -> (Self, mpsc::Receiver<Queued>) {
+    fn new(lead: Arc<Lead>, refusals: &Refusals) -> (Self, mpsc::Receiver<Queued>) {
         let (inputs, messages) = mpsc::channel(WAITING_INPUTS);
         let places = Shares::new(POOL, WAITING_INPUTS - RESERVED_FOR_NODES, refusals);
-        (Self { inputs, places, repeats: Arc::default() }, messages)
+        (Self { inputs, lead, places, repeats: Arc::default() }, messages)
+    }
+
+    /// Whether this process leads.
+    pub(crate) fn lead(&self) -> &Arc<Lead> {
+        &self.lead
+    }
+
+    /// Waits for a commit that begins now: what can stop a task leaves only after it. Nodes wait for
+    /// it, so it may use a slot reserved for them.
+    pub(crate) async fn prove(&self) -> Result<(), CallError> {
+        if !self.lead.can_be_lost() {
+            return Ok(());
+        }
+        let (reply, answer) = oneshot::channel();
+        self.send(envelope(Origin::Node, Request::Prove, None, Caller::Records(reply)))?;
+        answer.await.map_err(|_| CallError::Stopping)?
     }
 
     /// The same for a caller whose changes are noted in the audit log.
@@ -368,6 +368,7 @@ fn origin_of(input: &Input) -> Origin {
         | Input::LabelNode { .. }
         | Input::Provided { .. }
         | Input::Group { .. }
+        | Input::Entitle { .. }
         | Input::ForgetNode { .. }
         | Input::Heard(_)
         | Input::MissedHeartbeats(_)

@@ -11,22 +11,33 @@ mod operations;
 mod paging;
 mod query;
 mod respond;
+pub(crate) mod status;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use daemon::http::preface::Prefaces;
 use daemon::http::{Listening, Tls};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use api::{Api, Own};
 use edge::Service;
 pub(crate) use edge::guard::Guard;
-use edge::pools;
-pub(crate) use edge::pools::Pools;
+pub(crate) use edge::pools::{Pools, max_connections};
+
+/// Where the connections of clients come from.
+pub(crate) struct Connections {
+    pub(crate) listener: TcpListener,
+    /// Those that were accepted before.
+    pub(crate) held: Vec<(TcpStream, SocketAddr)>,
+    /// Those that followers pass on, where there are any.
+    pub(crate) prefaces: Option<Prefaces>,
+}
 
 /// Serves the API until `stopping`, then finishes the requests in progress.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    connections: Connections,
     tls: Option<Arc<Tls>>,
     api: Arc<Api>,
     stopping: CancellationToken,
@@ -37,7 +48,8 @@ pub(crate) async fn serve(
         tls.redirect_to(move |uri, headers| guard.answers_for(uri, headers));
     }
     let service = Service::new(Arc::clone(&api), operations::routes(api));
-    let listening = Listening { listener, connections: pools::max_connections(), tls };
+    let Connections { listener, held, prefaces } = connections;
+    let listening = Listening { listener, connections: max_connections(), tls, prefaces, held };
     daemon::http::serve(listening, stopping, move |request| service.clone().answer(request)).await;
 }
 

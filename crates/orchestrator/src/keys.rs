@@ -23,8 +23,8 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use zeroize::Zeroizing;
 
 use crate::records::Published;
-pub(crate) use cluster_key::CLUSTER_KEY;
 use cluster_key::ClusterKey;
+pub(crate) use cluster_key::{CLUSTER_KEY, cluster_key_files};
 pub(crate) use error::KeyError;
 use error::named;
 use sealing::{KEY_BYTES, NoRandom, Sealed, SealingKey, random};
@@ -131,11 +131,18 @@ impl KeyRing {
         self.cluster_key.id()
     }
 
-    /// All keys of the ring encrypted with the next cluster key, which is made unless its file is
-    /// there. Empty where there are no keys. Once that is stored, [`Self::follow_cluster_key`] is due.
+    /// The ID of the next cluster key, which must be in its file.
+    pub(crate) fn next_cluster_key(&self) -> Result<String, KeyError> {
+        self.cluster_key.next_id()
+    }
+
+    /// All keys of the ring encrypted with the next cluster key: the one with this ID, or one that is
+    /// made unless its file is there. Empty where there are no keys. Once that is stored,
+    /// [`Self::follow_cluster_key`] is due.
     pub(crate) fn under_next_cluster_key(
         &self,
         records: &Published,
+        id: Option<&str>,
     ) -> Result<Vec<RecordWrite>, KeyError> {
         self.cluster_key.follow(records)?;
         let mut encrypted = Vec::new();
@@ -150,7 +157,7 @@ impl KeyRing {
         if encrypted.is_empty() {
             return Ok(Vec::new());
         }
-        let next = self.cluster_key.prepare_next()?;
+        let next = self.cluster_key.prepare_next(id)?;
         let encrypted = encrypted.into_iter().map(|(key, stored, record)| {
             let sealed = Some(next.seal(&record.key.key, &key)?);
             let expected = record.unchanged();

@@ -3,8 +3,12 @@
 //! The edge and the driver feed counters and histograms; the driver hands over each commit once it
 //! is on disk. Gauges (queue, nodes, files) are read at the scrape; see [`scrape`].
 
+pub(crate) mod lead;
+mod members;
 pub(crate) mod scrape;
+pub(crate) mod standing;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::cluster::{JobCounts, LiveExecutions};
@@ -24,6 +28,8 @@ use telemetry::metrics::{
 use scheduler::change::{EventSubject, Fact};
 use scheduler::{Census, Output};
 
+use self::lead::LeadMetrics;
+use self::standing::StandingMetrics;
 use crate::shares::Refusals;
 
 /// The prefix of every metric name.
@@ -75,6 +81,7 @@ pub(crate) struct Metrics {
     job_ends: Family<State, Counter>,
     executions: Family<State, Gauge>,
     execution_ends: Family<State, Counter>,
+    failed_slots: Counter,
     placements: Counter,
     submission_to_placement: Histogram,
     placement_to_start: Histogram,
@@ -82,6 +89,8 @@ pub(crate) struct Metrics {
     commit_duration: Histogram,
     commit_inputs: Histogram,
     commit_failures: Counter,
+    lead: LeadMetrics,
+    pub(crate) standing: Arc<StandingMetrics>,
     lease_ends: Counter,
     back_offs: Counter,
     schedule_runs: Family<Outcome, Counter>,
@@ -131,7 +140,7 @@ fn schedule_runs(registry: &mut Registry) -> Family<Outcome, Counter> {
 // === impl Metrics ===
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(standing: Arc<StandingMetrics>) -> Self {
         let mut registry = registry(DAEMON);
         let http = HttpMetrics::register(&mut registry);
         let [submission_to_placement, placement_to_start, submission_to_start] =
@@ -151,12 +160,8 @@ impl Metrics {
         let reports = counter("reports", "Reports from nodes, including repeats");
         let (commit_duration, commit_inputs) = (short_seconds(), Histogram::new(COUNTS));
         let help = "Time until one transaction was on disk";
-        registry.register_with_unit(
-            "commit_duration",
-            help,
-            Unit::Seconds,
-            commit_duration.clone(),
-        );
+        let duration = commit_duration.clone();
+        registry.register_with_unit("commit_duration", help, Unit::Seconds, duration);
         let help = "Inputs that shared one transaction";
         registry.register("commit_inputs", help, commit_inputs.clone());
         let (jobs, job_ends) = (Family::default(), Family::default());
@@ -167,17 +172,15 @@ impl Metrics {
         registry.register("executions", help, executions.clone());
         let help = "Finished executions, by compute state";
         registry.register("execution_ends", help, execution_ends.clone());
+        let failed_slots = Counter::default();
+        let help = "Slots of jobs that failed and are not tried again";
+        registry.register("failed_slots", help, failed_slots.clone());
         let schedule_runs = schedule_runs(&mut registry);
         let refusals = Refusals::default();
         let help = "Requests refused because a pool, or the caller's share of it, is used up; by \
                     the namespace refused and the one that holds most of the rest";
         registry.register("pool_refusals", help, refusals.family());
-        for state in ENDED_JOBS {
-            job_ends.get_or_create_owned(&of_job(state));
-        }
-        for state in ENDED_EXECUTIONS {
-            execution_ends.get_or_create_owned(&of_execution(state));
-        }
+        let lead = LeadMetrics::register(&mut registry);
         let metrics = Self {
             registry,
             http,
@@ -186,6 +189,7 @@ impl Metrics {
             job_ends,
             executions,
             execution_ends,
+            failed_slots,
             placements,
             submission_to_placement,
             placement_to_start,
@@ -193,6 +197,8 @@ impl Metrics {
             commit_duration,
             commit_inputs,
             commit_failures,
+            lead,
+            standing,
             lease_ends,
             back_offs,
             schedule_runs,
@@ -200,8 +206,19 @@ impl Metrics {
             reports,
             refusals,
         };
+        metrics.show_ends();
         metrics.recount(&Census::default());
         metrics
+    }
+
+    /// Shows every way to end before anything has ended.
+    fn show_ends(&self) {
+        for state in ENDED_JOBS {
+            self.job_ends.get_or_create_owned(&of_job(state));
+        }
+        for state in ENDED_EXECUTIONS {
+            self.execution_ends.get_or_create_owned(&of_execution(state));
+        }
     }
 
     /// Resets the gauges to the scheduler's counts after a start.
@@ -250,6 +267,10 @@ impl Metrics {
 
     pub(crate) fn commit_failed(&self) {
         self.commit_failures.inc();
+    }
+
+    pub(crate) fn lead(&self) -> &LeadMetrics {
+        &self.lead
     }
 
     /// Records what became of due times that are now decided on disk.
@@ -324,6 +345,9 @@ impl Metrics {
             }
             Fact::BackedOff => {
                 self.back_offs.inc();
+            }
+            Fact::SlotFailed => {
+                self.failed_slots.inc();
             }
             Fact::JobEnded { .. } => {}
         }

@@ -7,7 +7,10 @@ use api_types::error::FieldError;
 use api_types::image::ImageReference;
 use api_types::job::{Constraint, DEFAULT_NAMESPACE, JobSpec, MAX_PRIORITY, Task};
 use api_types::node::nodes_requirements;
+use api_types::quantity::Millis;
+use api_types::quota::{DEFAULT_WEIGHT, NamespaceUsage, Quota};
 use control_plane::records::{Record, RecordKey, RecordKind};
+use scheduler::QuotaUse;
 use serde::{Deserialize, Serialize};
 
 use crate::access::token::shown;
@@ -25,6 +28,10 @@ pub(crate) struct StoredNamespace {
     /// required or by an older release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_priority: Option<u32>,
+    #[serde(default, skip_serializing_if = "Quota::is_unbounded")]
+    pub(crate) quota: Quota,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) weight: Option<u32>,
     pub(crate) create_time: Timestamp,
     pub(crate) modify_time: Timestamp,
 }
@@ -43,6 +50,31 @@ pub(crate) fn settings(records: &Published, name: &str) -> StoredNamespace {
     records.get(&key(name)).map(|record| StoredNamespace::from_record(&record)).unwrap_or_default()
 }
 
+/// What the live jobs of a namespace hold.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Held {
+    pub(crate) used: QuotaUse,
+    /// In millionths.
+    pub(crate) share: u64,
+}
+
+/// A share, given in millionths.
+pub(crate) fn fraction(millionths: u64) -> f64 {
+    f64::from(u32::try_from(millionths).unwrap_or(u32::MAX)) / 1e6
+}
+
+fn usage(Held { used, share }: Held) -> NamespaceUsage {
+    let QuotaUse { held, executions, queued } = used;
+    NamespaceUsage {
+        cpu: Millis(held.cpu_millis).to_string(),
+        memory: held.memory_bytes,
+        gpu: held.gpus,
+        executions,
+        queued_executions: queued,
+        share: fraction(share),
+    }
+}
+
 // === impl StoredNamespace ===
 
 impl StoredNamespace {
@@ -50,7 +82,7 @@ impl StoredNamespace {
         serde_json::from_str(&record.value).unwrap_or_default()
     }
 
-    pub(crate) fn wire(self, name: String) -> Namespace {
+    pub(crate) fn wire(self, name: String, held: Held) -> Namespace {
         let time = |time: Timestamp| shown(Some(time).filter(|time| *time != Timestamp::ZERO));
         Namespace {
             name,
@@ -58,6 +90,9 @@ impl StoredNamespace {
             description: self.description,
             permissions: self.permissions,
             nodes: self.nodes,
+            quota: self.quota,
+            weight: self.weight.unwrap_or(DEFAULT_WEIGHT),
+            usage: usage(held),
             create_time: time(self.create_time),
             modify_time: time(self.modify_time),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use telemetry::traces::Tracer;
 
 use crate::metrics::Metrics;
+use crate::metrics::standing::StandingMetrics;
 
 /// Clones share what they record.
 #[derive(Clone)]
@@ -16,13 +17,14 @@ pub struct Observer {
 // === impl Observer ===
 
 impl Observer {
-    pub fn new(tracer: Tracer) -> Self {
-        Self { metrics: Arc::new(Metrics::new()), tracer }
+    /// `standing` is what the process counted before it led.
+    pub(crate) fn new(tracer: Tracer, standing: Arc<StandingMetrics>) -> Self {
+        Self { metrics: Arc::new(Metrics::new(standing)), tracer }
     }
 }
 
 impl Default for Observer {
     fn default() -> Self {
-        Self::new(Tracer::default())
+        Self::new(Tracer::default(), Arc::default())
     }
 }

@@ -5,9 +5,9 @@ mod addresses;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use api_types::{KeyDigest, NodeId};
@@ -27,8 +27,10 @@ pub struct Protection {
     authorities: RwLock<Arc<Authorities>>,
     tls: Arc<Tls>,
     id: NodeId,
-    /// Names and addresses of the service.
-    names: Vec<String>,
+    /// Names and addresses of this machine.
+    own_names: BTreeSet<String>,
+    /// Those of the service; locked while a certificate is made with them.
+    names: Mutex<BTreeSet<String>>,
     /// The operator's certificate and key.
     files: Option<(PathBuf, PathBuf)>,
     ca_file: PathBuf,
@@ -64,17 +66,15 @@ impl ProtectionError {
 // === impl Protection ===
 
 impl Protection {
-    /// For a listener on this address.
+    /// For a listener that is reached under these names and addresses.
     pub(crate) fn open(
         settings: &Settings,
         authorities: Authorities,
         id: NodeId,
-        listens_on: SocketAddr,
-        machine: &str,
+        names: BTreeSet<String>,
     ) -> Result<Self, ProtectionError> {
-        let names = names(listens_on.ip(), machine, &settings.tls.names);
         // A new one at each start: names and addresses may have changed.
-        let own = authorities.signing.issue_server(id, &names)?;
+        let own = authorities.signing.issue_server(id, &listed(&names))?;
         let agents = server::for_agents(authorities.trusted(), &own);
         let agents = agents.map_err(ProtectionError::Own)?;
         let files = (!settings.tls.cert.as_os_str().is_empty())
@@ -88,7 +88,8 @@ impl Protection {
             authorities: RwLock::new(Arc::new(authorities)),
             tls,
             id,
-            names,
+            own_names: names.clone(),
+            names: Mutex::new(names),
             files,
             ca_file: certificate_file(&settings.data_dir),
             node_lifetime: Duration::from_secs(settings.tls.node_lifetime),
@@ -98,7 +99,43 @@ impl Protection {
 
     /// Signs and serves with these CAs from now on; connections that are open stay.
     pub(crate) fn adopt(&self, authorities: Authorities) -> Result<(), ProtectionError> {
-        let own = authorities.signing.issue_server(self.id, &self.names)?;
+        let names = self.names();
+        self.serve_with(&authorities, &names)?;
+        *self.authorities.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(authorities);
+        Ok(())
+    }
+
+    /// Serves under these names from now on, in addition to its own; returns whether they changed.
+    pub(crate) fn adopt_names(&self, others: &BTreeSet<String>) -> Result<bool, ProtectionError> {
+        let mut names = self.names();
+        let all: BTreeSet<String> = self.own_names.union(others).cloned().collect();
+        if *names == all {
+            return Ok(false);
+        }
+        self.serve_with(&self.authorities(), &all)?;
+        *names = all;
+        Ok(true)
+    }
+
+    /// Of these names of hosts, those for which the operator's certificate is not valid.
+    pub(crate) fn missing(&self, names: &BTreeSet<String>) -> BTreeSet<String> {
+        let Some((cert, _)) = &self.files else { return BTreeSet::new() };
+        let Ok(pem) = fs::read_to_string(cert) else { return BTreeSet::new() };
+        let is_host = |name: &&String| name.parse::<IpAddr>().is_err() && name.contains('.');
+        let hosts = names.iter().filter(is_host);
+        hosts.filter(|name| !server::is_valid_for(&pem, name)).cloned().collect()
+    }
+
+    fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve_with(
+        &self,
+        authorities: &Authorities,
+        names: &BTreeSet<String>,
+    ) -> Result<(), ProtectionError> {
+        let own = authorities.signing.issue_server(self.id, &listed(names))?;
         let agents = server::for_agents(authorities.trusted(), &own);
         let agents = agents.map_err(ProtectionError::Own)?;
         if self.files.is_none() {
@@ -106,7 +143,6 @@ impl Protection {
             self.tls.replace_callers(callers);
         }
         self.tls.replace_agents(agents);
-        *self.authorities.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(authorities);
         Ok(())
     }
 
@@ -164,22 +200,38 @@ fn of_operator(cert: &Path, key: &Path) -> Result<rustls::ServerConfig, Protecti
     })
 }
 
-/// Under which names and addresses the own certificate is valid.
-fn names(listens_on: IpAddr, machine: &str, further: &[String]) -> Vec<String> {
+/// The name of this machine.
+pub(crate) fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn listed(names: &BTreeSet<String>) -> Vec<String> {
+    names.iter().cloned().collect()
+}
+
+/// The names and addresses of the machine `machine` for a listener on this address, those that the
+/// operator adds, and the host that other orchestrators dial.
+pub(crate) fn names(
+    listens_on: IpAddr,
+    machine: &str,
+    further: &[String],
+    advertise: &str,
+) -> BTreeSet<String> {
     let label = machine.split('.').next().unwrap_or_default();
     let addresses = match listens_on.is_unspecified() {
         true => addresses::of_this_machine(),
         false => vec![listens_on],
     };
-    let names: BTreeSet<String> = LOOPBACK
+    let dialed = advertise.rsplit_once(':').map_or("", |(host, _)| host);
+    let dialed = dialed.trim_start_matches('[').trim_end_matches(']');
+    LOOPBACK
         .into_iter()
-        .chain([machine, label])
+        .chain([machine, label, dialed])
         .map(str::to_ascii_lowercase)
         .filter(|name| name.contains(':') || (!name.is_empty() && is_host_name(name)))
         .chain(addresses.iter().map(IpAddr::to_string))
         .chain(further.iter().map(|name| name.to_ascii_lowercase()))
-        .collect();
-    names.into_iter().collect()
+        .collect()
 }
 
 #[cfg(test)]
@@ -188,11 +240,22 @@ mod tests {
 
     #[test]
     fn the_certificate_names_the_machine_and_what_the_operator_adds() {
-        let found = names("10.1.2.3".parse().unwrap(), "Build-1.lan", &["Jobs.example".to_owned()]);
-        let expected =
-            ["10.1.2.3", "127.0.0.1", "::1", "build-1", "build-1.lan", "jobs.example", "localhost"];
-        assert_eq!(found, expected);
-        let everywhere = names("0.0.0.0".parse().unwrap(), "(none)", &[]);
+        let further = ["Jobs.example".to_owned()];
+        let found = names("10.1.2.3".parse().unwrap(), "Build-1.lan", &further, "A.internal:1");
+        let expected = [
+            "10.1.2.3",
+            "127.0.0.1",
+            "::1",
+            "a.internal",
+            "build-1",
+            "build-1.lan",
+            "jobs.example",
+            "localhost",
+        ];
+        assert_eq!(listed(&found), expected);
+        let dialed = names("10.1.2.3".parse().unwrap(), "", &[], "[fd00::1]:1");
+        assert!(dialed.contains("fd00::1"), "{dialed:?}");
+        let everywhere = names("0.0.0.0".parse().unwrap(), "(none)", &[], "");
         assert!(everywhere.iter().all(|name| !name.contains('(')), "{everywhere:?}");
     }
 

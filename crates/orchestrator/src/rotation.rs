@@ -6,12 +6,14 @@
 pub(crate) mod upkeep;
 mod values;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use api_types::key::{Key, KeyPurpose, KeyState};
-use api_types::{KeyDigest, Timestamp};
+use api_types::{KeyDigest, NodeId, Timestamp};
 use control_plane::audit::AuditEntry;
 use control_plane::records::{RecordKind, RecordWrite};
+use control_plane::store::{Member, StoreError};
 use pki::MAX_AUTHORITIES;
 
 use crate::access::node::holders;
@@ -20,6 +22,7 @@ use crate::clock;
 use crate::driver::{CallError, Handle};
 use crate::keys::authorities::{self, Authorities};
 use crate::keys::{KeyError, KeyRing, Purpose, of_purpose};
+use crate::members::Members;
 use crate::protection::{Protection, ProtectionError};
 use crate::records::Published;
 use crate::view::View;
@@ -35,6 +38,7 @@ pub(crate) struct Rotation {
     pub(crate) view: Arc<View>,
     pub(crate) keys: Arc<KeyRing>,
     pub(crate) protection: Option<Arc<Protection>>,
+    pub(crate) members: Arc<Members>,
 }
 
 /// Why a key is not replaced.
@@ -45,6 +49,8 @@ pub(crate) enum RotationError {
     Refused(#[from] RotationRefusal),
     #[error(transparent)]
     Call(#[from] CallError),
+    #[error("read the other orchestrators")]
+    Store(#[from] StoreError),
     #[error("replace a key")]
     Keys(#[from] KeyError),
     #[error("serve with another CA")]
@@ -68,6 +74,10 @@ pub(crate) enum RotationRefusal {
     TooManyKeys,
     #[error("the next cluster key cannot be used: {0}")]
     ClusterKeyFile(String),
+    #[error("the next cluster key must be on every orchestrator, and {} is missing", .0.display())]
+    NoNextClusterKey(PathBuf),
+    #[error("the orchestrator {address} ({}) does not have the next cluster key", .id.short())]
+    MemberLacksKey { id: NodeId, address: String },
 }
 
 // === impl RotationRefusal ===
@@ -82,6 +92,15 @@ impl RotationRefusal {
             }
             Self::TooManyKeys => {
                 "the service log names the values; set or delete them, then try again"
+            }
+            Self::NoNextClusterKey(_) => {
+                "write the same new key (openssl rand -base64 32) to the name of the cluster key with \
+                 '.next' on every orchestrator, then try again"
+            }
+            Self::MemberLacksKey { .. } => {
+                "copy the file with the name of the cluster key and '.next' to it, then try again; an \
+                 orchestrator that has been off for a minute does not count, and needs the new \
+                 cluster key to start"
             }
             Self::ClusterKeyFile(_) => {
                 "write the key yourself (openssl rand -base64 32) to the name of the cluster key \
@@ -126,22 +145,34 @@ impl Rotation {
 
     async fn cluster_key(&self, audit: Option<AuditEntry>) -> Result<(), RotationError> {
         let _alone = self.keys.alone().await;
-        let encrypt = |it: Self| it.keys.under_next_cluster_key(it.view.records());
-        let writes = self.blocking(encrypt).await?.map_err(|error| match error {
-            KeyError::Io { path, source } => {
-                let reason = format!("access {}: {source}", path.display());
-                RotationRefusal::ClusterKeyFile(reason).into()
-            }
-            error @ KeyError::NotAClusterKey { .. } => {
-                RotationRefusal::ClusterKeyFile(error.to_string()).into()
-            }
-            error => RotationError::Keys(error),
-        })?;
+        let next = self.next_cluster_key().await?;
+        let encrypt =
+            move |it: Self| it.keys.under_next_cluster_key(it.view.records(), next.as_deref());
+        let writes = self.blocking(encrypt).await?.map_err(refused_file)?;
         if writes.is_empty() {
             return Err(RotationRefusal::NoKey.into());
         }
         self.commit(audit, writes).await?;
         self.follow_cluster_key().await
+    }
+
+    /// Of a store with several orchestrators: the ID of the next cluster key, which each of them has.
+    async fn next_cluster_key(&self) -> Result<Option<String>, RotationError> {
+        if !self.members.are_several() {
+            return Ok(None);
+        }
+        let next = self.blocking(|it| it.keys.next_cluster_key()).await?;
+        let next = next.map_err(|error| match error {
+            KeyError::NoNextClusterKey { path } => RotationRefusal::NoNextClusterKey(path).into(),
+            error => refused_file(error),
+        })?;
+        match self.members.lacking(&next).await?.pop() {
+            Some(Member { id, record, .. }) => {
+                let address = record.address;
+                Err(RotationRefusal::MemberLacksKey { id, address }.into())
+            }
+            None => Ok(Some(next)),
+        }
     }
 
     async fn authority(&self, audit: Option<AuditEntry>) -> Result<(), RotationError> {
@@ -192,6 +223,20 @@ impl Rotation {
     ) -> Result<T, tokio::task::JoinError> {
         let this = self.clone();
         tokio::task::spawn_blocking(move || work(this)).await
+    }
+}
+
+/// What is wrong with the file of the next cluster key, if it is that.
+fn refused_file(error: KeyError) -> RotationError {
+    match error {
+        KeyError::Io { path, source } => {
+            let reason = format!("access {}: {source}", path.display());
+            RotationRefusal::ClusterKeyFile(reason).into()
+        }
+        error @ (KeyError::NotAClusterKey { .. } | KeyError::NoNextClusterKey { .. }) => {
+            RotationRefusal::ClusterKeyFile(error.to_string()).into()
+        }
+        error => RotationError::Keys(error),
     }
 }
 

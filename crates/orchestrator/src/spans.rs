@@ -112,7 +112,7 @@ impl Spans {
                     self.waiting.remove(&job);
                     self.job(job, state, submitted, at);
                 }
-                Fact::Started { .. } | Fact::LeaseEnded | Fact::BackedOff => {}
+                Fact::Started { .. } | Fact::LeaseEnded | Fact::BackedOff | Fact::SlotFailed => {}
             }
         }
     }

@@ -3,11 +3,12 @@
 //! `docs/api.md`, "Create Job", has the rules. Nothing here knows HTTP or the scheduler.
 
 mod arguments;
-mod dependencies;
+pub(crate) mod dependencies;
 mod findings;
 pub(crate) mod graph;
 mod groups;
 mod job;
+pub(crate) mod job_inputs;
 mod params;
 mod paths;
 mod publisher_key;
@@ -166,6 +167,9 @@ impl Accepted {
     /// Adds the names of the jobs that it depends on.
     pub(crate) fn set_dependencies(&mut self, dependencies: Vec<Dependency>) {
         let spec = Arc::make_mut(&mut self.spec);
+        for task in &mut spec.tasks {
+            job_inputs::set_names(task, &dependencies);
+        }
         spec.depends_on = dependencies;
         self.spec_json = job::stored_form(spec);
     }

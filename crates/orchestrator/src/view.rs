@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use api_types::node::Node;
 use api_types::{NodeId, Timestamp};
+use control_plane::store::Term;
 use scheduler::demand::{Demand, Want};
 
 use crate::changes::ChangeFeed;
@@ -27,6 +28,7 @@ pub struct View {
     specs: SpecCache,
     records: Published,
     due: DueTimes,
+    term: RwLock<Arc<str>>,
 }
 
 // === impl View ===
@@ -55,6 +57,16 @@ impl View {
     /// Due times of schedules, on their way to the runner.
     pub(crate) fn due(&self) -> &DueTimes {
         &self.due
+    }
+
+    /// The term under which this process leads, as text for agents; empty before the first one.
+    pub(crate) fn term(&self) -> Arc<str> {
+        Arc::clone(&self.term.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn begin(&self, term: Term) {
+        let term = format!("{:x}", term.0).into();
+        *self.term.write().unwrap_or_else(PoisonError::into_inner) = term;
     }
 
     pub fn feed(&self) -> &Feed {

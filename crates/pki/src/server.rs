@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::danger::HandshakeSignatureValid;
+use rustls::client::verify_server_name;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
     SignatureScheme,
@@ -68,6 +69,16 @@ pub fn for_callers(own: &Issued) -> Result<ServerConfig, ServerError> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(refused)
+}
+
+/// Whether the first of these certificates is valid for this name.
+pub fn is_valid_for(pem: &str, name: &str) -> bool {
+    let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).ok();
+    let name = ServerName::try_from(name).ok();
+    certificate.zip(name).is_some_and(|(certificate, name)| {
+        let parsed = ParsedCertificate::try_from(&certificate);
+        parsed.is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
+    })
 }
 
 fn refused(error: Error) -> ServerError {

@@ -4,6 +4,7 @@
 //! several times within a batch is written once, in its final state; every history event is kept.
 
 mod live;
+mod submitted;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -12,7 +13,6 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use api_types::curve::UsageCurve;
-use api_types::dependency::Dependency;
 use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobStateType, JobType};
@@ -21,7 +21,7 @@ use api_types::node::{Connection, Eligibility, Membership};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Resources;
 use api_types::usage::Usage;
-use api_types::{EvaluationId, ExecutionId, GraphId, JobId, NodeId, Timestamp};
+use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::health::Health;
 use crate::node_event::History;
@@ -31,6 +31,7 @@ use crate::text::Text;
 use crate::time::Moment;
 
 pub use self::live::{JobOutcomes, Live, LiveJobRow, LoadedPlan, NamedJob, SlotNode};
+pub use self::submitted::{NewGraphRow, NewJobRow};
 pub use crate::tries::Tries;
 
 /// The version of a job's first specification.
@@ -54,43 +55,14 @@ pub struct Changes {
     pub outcomes: BTreeMap<(JobId, u32), Chunk>,
     /// Why the first slot failed of a job that goes on, once per job.
     pub first_failures: Vec<(JobId, Text)>,
+    /// When jobs began whose slots wait for those of others one by one.
+    pub begun: Vec<(JobId, Moment)>,
     pub new_graphs: Vec<NewGraphRow>,
     /// Jobs with conditions that are no longer live: retention need not keep those that they name.
     pub released: Vec<JobId>,
     pub nodes: BTreeMap<NodeId, Option<NodeRow>>,
     /// In order of `seq`, without a gap.
     pub events: Vec<EventRow>,
-}
-
-/// The part of a job that never changes.
-#[derive(Debug, Clone)]
-pub struct NewJobRow {
-    pub id: JobId,
-    pub namespace: String,
-    pub name: String,
-    pub job_type: JobType,
-    pub priority: u32,
-    pub labels: BTreeMap<String, String>,
-    pub create_time: Timestamp,
-    /// By the service's own clock.
-    pub created_at: Moment,
-    /// The `JobSpec` as JSON, of the version that the row has at the same time.
-    pub spec_json: Arc<str>,
-    /// The jobs that its conditions name.
-    pub depends_on: Vec<Dependency>,
-    /// What a start needs of it; see [`JobPlan::to_text`](crate::plan::JobPlan::to_text).
-    pub plan: Arc<str>,
-}
-
-/// Jobs that were submitted together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewGraphRow {
-    pub id: GraphId,
-    pub namespace: String,
-    pub name: String,
-    pub create_time: Timestamp,
-    /// By their names within the graph.
-    pub jobs: Vec<(String, JobId)>,
 }
 
 /// The part of a job that changes.
@@ -291,6 +263,8 @@ pub enum Fact {
     LeaseEnded,
     /// A node takes no work for a while, after failures of the node or a failed probe.
     BackedOff,
+    /// A slot failed and is not tried again.
+    SlotFailed,
     /// A job reached a terminal state.
     JobEnded {
         job: JobId,
@@ -376,6 +350,7 @@ impl Changes {
             pending_slots,
             outcomes,
             first_failures,
+            begun,
             new_graphs,
             released,
             nodes,
@@ -390,6 +365,7 @@ impl Changes {
             && pending_slots.is_empty()
             && outcomes.is_empty()
             && first_failures.is_empty()
+            && begun.is_empty()
             && new_graphs.is_empty()
             && released.is_empty()
             && nodes.is_empty()

@@ -1,6 +1,7 @@
 //! Every input that can make the orchestrator act, and the answers to them.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,6 +13,7 @@ use api_types::protocol::{Acknowledgement, Heartbeat, Report, SessionRequest};
 use api_types::{Code, EvaluationId, ExecutionId, GraphId, JobId, NodeId};
 
 use crate::change::{AssignmentChange, NamedJob};
+use crate::queue::quota::Entitlement;
 use crate::rerun::{MAX_RANGES, Rerun};
 use crate::silence::HeartbeatArrival;
 
@@ -69,6 +71,11 @@ pub enum Input {
         namespace: String,
         name: String,
         limit: Option<u32>,
+    },
+    /// The namespace is entitled to this from now on.
+    Entitle {
+        namespace: String,
+        to: Entitlement,
     },
     /// Forget a disconnected node; with `now`, its remaining work is given up first.
     ForgetNode {
@@ -171,6 +178,18 @@ pub enum Refusal {
          or name fewer Indexes"
     )]
     TooScattered { namespace: String, ranges: u64, more: u64 },
+    #[error(
+        "{} would be queued, and the quota of namespace '{namespace}' allows {most}; {queued} wait \
+         now",
+        executions(*.slots)
+    )]
+    QuotaExceeded { namespace: String, slots: u64, queued: u64, most: u64 },
+    /// However few wait.
+    #[error(
+        "{} would be queued, and the quota of namespace '{namespace}' allows {most}",
+        executions(*.slots)
+    )]
+    TooManySlots { namespace: String, slots: u64, most: u64 },
     #[error("no node has the ID {}", .0.short())]
     NoSuchNode(NodeId),
     #[error("session {came} of node {} was replaced by session {current}", .node.short())]
@@ -214,6 +233,8 @@ impl Refusal {
             Self::JobFinished { .. } => Code::JobFinished,
             Self::JobExists(_) => Code::JobExists,
             Self::NoSuchGroup(_) | Self::GroupShared { .. } => Code::InvalidJob,
+            Self::QuotaExceeded { .. } => Code::QuotaExceeded,
+            Self::TooManySlots { .. } => Code::InvalidJob,
             Self::GroupInUse { .. } => Code::Conflict,
             Self::DependencyMissing { .. } => Code::InvalidJob,
             Self::NoSuchNode(_) => Code::NodeNotFound,
@@ -226,6 +247,11 @@ impl Refusal {
             | Self::SlotWithoutNode { .. } => Code::NodeConflict,
         }
     }
+}
+
+fn executions(slots: u64) -> String {
+    let noun = if slots == 1 { "execution" } else { "executions" };
+    format!("{slots} {noun}")
 }
 
 /// Acknowledges a report. This includes reports about executions unknown to the scheduler: such an

@@ -4,7 +4,10 @@
 //! never the effect of bad input.
 
 mod conditions;
+mod counterparts;
 mod groups;
+mod quotas;
+mod shares;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -34,6 +37,9 @@ pub fn check(scheduler: &Scheduler) {
     check_gates(scheduler);
     groups::check(scheduler);
     conditions::check(scheduler);
+    counterparts::check(scheduler);
+    quotas::check(scheduler);
+    shares::check(scheduler);
     check_classes(scheduler);
     check_queue(scheduler);
     check_reservations(&scheduler.state, &scheduler.settle.starving);
@@ -103,6 +109,9 @@ fn check_nodes(scheduler: &Scheduler) {
             !patience::waits_without_timer(&scheduler.state, *id),
             "something on the silent node {id} would never be given up"
         );
+        let unheld =
+            node.pinned().iter().filter(|(rank, _)| !gate::is_held(&scheduler.state, rank.job));
+        assert!(unheld.eq(node.unheld()), "node {id} does not know what waits for room there");
         for (rank, index) in node.pinned() {
             let job = &scheduler.state.jobs[&rank.job];
             let slot = job.extras.pending().get(*index).expect("a pinned slot is pending");
@@ -192,7 +201,8 @@ fn check_jobs(scheduler: &Scheduler) {
             assert!(job.row().slots.contains(*index), "job {id} has no slot {index}");
         }
         assert!(
-            indices.last().is_none_or(|last| *last < job.row().fresh),
+            job.counterparts().is_some()
+                || indices.last().is_none_or(|last| *last < job.row().fresh),
             "job {id} has a slot that was never handed out"
         );
         check_outcomes(job, slots);
@@ -349,7 +359,8 @@ fn check_reservations(state: &State, starving: &Starving) {
                 state.queue.find_class(*id).and_then(|class| class.waiting.first().copied())
             }
             Waiter::Pinned(id) => {
-                state.nodes.get(id).and_then(|node| gate::first_pinned(state, node))
+                let slots = state.nodes.get(id).map(LiveNode::unheld);
+                slots.and_then(|slots| slots.first()).map(|(rank, _)| *rank)
             }
         };
         assert_eq!(first, Some(head.rank), "{waiter:?} has another head");

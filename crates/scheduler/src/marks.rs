@@ -8,6 +8,7 @@
 //! `restore` derives from what is stored; everything else is settled before the turn ends.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 
 use api_types::{JobId, NodeId};
 
@@ -31,13 +32,15 @@ pub(crate) struct Marks {
     pub(crate) reservations: Marked<NodeId>,
     /// Groups whose units were taken or returned, or whose limit changed.
     pub(crate) groups: Marked<GroupId>,
+    /// Namespaces of whose quota something was taken or given back, or whose quota changed.
+    pub(crate) quotas: Marked<Arc<str>>,
     /// Nodes that may have room for more; the search for work begins anew.
     pub(crate) nodes: Marked<NodeId>,
     /// Jobs with slots that may be placed, and their class. They look for room by themselves, after
     /// the nodes have taken what comes first.
     pub(crate) ready: Marked<(JobId, ClassId)>,
-    /// Classes that no group holds any more. They look for room like jobs that are ready.
-    pub(crate) opened: Marked<ClassId>,
+    /// Classes that a group or quota does not hold any more. They look for room like jobs that are ready.
+    pub(crate) opened: Marked<Opened>,
     /// Jobs with a slot on each node that may run one more execution now.
     pub(crate) offers: Marked<JobId>,
     /// Jobs whose slots, notices or queues changed: they may have another state.
@@ -46,10 +49,22 @@ pub(crate) struct Marks {
     pub(crate) pinned: Marked<NodeId>,
     /// Jobs that ended and that others wait for.
     pub(crate) named: Marked<JobId>,
+    /// Slots that ended of jobs for whose slots those of others wait.
+    pub(crate) counterparts: Marked<(JobId, u32)>,
+    /// Jobs some of whose slots may wait for nothing any more.
+    pub(crate) walks: Marked<JobId>,
     /// Jobs that are recorded, and begin with one of the next ticks.
     pub(crate) begins: Marked<JobId>,
     /// Jobs that ended and may have no execution left.
     pub(crate) ended: Marked<JobId>,
+}
+
+/// A class, and what may open the next one once it has looked for room, also if it is gone by then.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Opened {
+    pub(crate) class: ClassId,
+    pub(crate) groups: Arc<[GroupId]>,
+    pub(crate) namespace: Arc<str>,
 }
 
 /// Marks of one kind, in order. It keeps its memory, so that an event allocates nothing.
@@ -62,7 +77,7 @@ impl Marks {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { stops, drains, comparisons, covers, reservations, .. } = self;
         let Self { nodes, ready, offers, jobs, pinned, ended, named, begins, .. } = self;
-        let Self { replacements, groups, opened, .. } = self;
+        let Self { replacements, groups, quotas, opened, counterparts, walks, .. } = self;
         stops.is_empty()
             && drains.is_empty()
             && comparisons.is_empty()
@@ -78,7 +93,10 @@ impl Marks {
             && groups.is_empty()
             && opened.is_empty()
             && named.is_empty()
+            && counterparts.is_empty()
+            && walks.is_empty()
             && begins.is_empty()
+            && quotas.is_empty()
     }
 }
 

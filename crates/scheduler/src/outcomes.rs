@@ -42,6 +42,13 @@ pub struct Chunk(Box<[u8]>);
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcomes(BTreeMap<u32, Chunk>);
 
+/// The slots of a job that is no longer live, and what became of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Past {
+    pub slots: Slots,
+    pub outcomes: Outcomes,
+}
+
 /// Slots, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
@@ -252,6 +259,17 @@ impl Outcomes {
             Some((first, last))
         });
         list(ranges, most_bytes)
+    }
+}
+
+// === impl Past ===
+
+impl Past {
+    pub fn get(&self, index: u32) -> SlotOutcome {
+        match self.slots.contains(index) {
+            true => self.outcomes.get(index),
+            false => SlotOutcome::Absent,
+        }
     }
 }
 

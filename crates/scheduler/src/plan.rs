@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use api_types::dependency::{Condition, Dependency};
+use api_types::dependency::{Condition, Dependency, Indexes};
 use api_types::engine::{EngineType, PublisherType};
 use api_types::job::{JobSpec, JobType, OnConflict, RetryPolicy, Task, Timeouts};
 use api_types::rerun;
@@ -25,9 +25,12 @@ use crate::demand::{Demand, Fit, InvalidDemand, Need};
 use crate::rank::Rank;
 use crate::time::Moment;
 
-/// The format of a stored plan with a gate, tolerance or count of another job, which an older release would ignore. Increment it when an
-/// older release would misread a newer plan.
-const FORMAT: u32 = 3;
+/// The format of a stored plan whose slots wait for those of another job one by one. Increment it
+/// when an older release would misread a newer plan.
+const FORMAT: u32 = 4;
+
+/// The format of one with another gate, a tolerance or the count of another job.
+const GATED_FORMAT: u32 = 3;
 
 /// The format of every other plan.
 const PLAIN_FORMAT: u32 = 2;
@@ -148,9 +151,14 @@ struct Stored<'a> {
     gpus: u64,
 }
 
-/// A job, the condition on it, and its name.
+/// A job, the condition on it, its name, and whether each slot waits for the same one there.
 #[derive(Serialize, Deserialize)]
-struct StoredDependency(JobId, Condition, String);
+struct StoredDependency(
+    JobId,
+    Condition,
+    String,
+    #[serde(default, skip_serializing_if = "is_default")] bool,
+);
 
 /// The key of a label, the word of a test, and the values of the test.
 #[derive(Serialize, Deserialize)]
@@ -198,7 +206,11 @@ impl JobPlan {
         let is_ungated = groups.is_empty() && depends_on.is_empty();
         let is_plain = *max_running == 0 && *max_failed == 0 && is_ungated && *told_count == 0;
         let stored = Stored {
-            format: if is_plain { PLAIN_FORMAT } else { FORMAT },
+            format: match depends_on.iter().any(|dependency| !dependency.indexes.is_all()) {
+                true => FORMAT,
+                false if is_plain => PLAIN_FORMAT,
+                false => GATED_FORMAT,
+            },
             job_type: unless(*job_type, &Usual::JOB_TYPE),
             priority: unless(*priority, &Usual::PRIORITY),
             namespace: unless(namespace.as_str(), &Usual::NAMESPACE).map(Cow::Borrowed),
@@ -325,13 +337,14 @@ impl Plan {
 
 impl StoredDependency {
     fn new(dependency: &Dependency) -> Self {
-        let Dependency { job_id, job, condition } = dependency;
-        Self(*job_id, *condition, job.clone())
+        let Dependency { job_id, job, condition, indexes } = dependency;
+        Self(*job_id, *condition, job.clone(), *indexes == Indexes::Same)
     }
 
     fn read(self) -> Dependency {
-        let Self(job_id, condition, job) = self;
-        Dependency { job_id, job, condition }
+        let Self(job_id, condition, job, is_same) = self;
+        let indexes = if is_same { Indexes::Same } else { Indexes::All };
+        Dependency { job_id, job, condition, indexes }
     }
 }
 

@@ -20,7 +20,9 @@ pub(crate) mod group;
 pub(crate) mod heads;
 pub(crate) mod matching;
 pub(crate) mod nodes;
+pub(crate) mod quota;
 pub(crate) mod search;
+pub(crate) mod share;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -37,6 +39,8 @@ use crate::queue::class::{Class, ClassKey};
 use crate::queue::group::{Entry, GroupId, Groups};
 use crate::queue::heads::Heads;
 use crate::queue::nodes::{Members, NodeBit, Nodes, suits};
+use crate::queue::quota::Quotas;
+use crate::queue::share::Lanes;
 use crate::rank::{ClassId, PoolId, Rank};
 
 /// Unused pools to keep: building a new one scans every node.
@@ -74,6 +78,8 @@ pub(crate) struct Queue {
     /// In order, because a hash of so much would be taken anew whenever a table grows.
     class_of: BTreeMap<ClassKey, ClassId>,
     pub(crate) groups: Groups,
+    pub(crate) quotas: Quotas,
+    pub(crate) lanes: Lanes,
     last_id: u32,
     /// Classes in which a job waits.
     waiting: BTreeSet<ClassId>,
@@ -99,6 +105,8 @@ impl Queue {
             classes: HashMap::with_hasher(key),
             class_of: BTreeMap::new(),
             groups: Groups::default(),
+            quotas: Quotas::default(),
+            lanes: Lanes::default(),
             last_id: 0,
             waiting: BTreeSet::new(),
             last_explained: ClassId::default(),
@@ -220,6 +228,9 @@ impl Queue {
         class.restored = true;
         self.waiting.insert(id);
         self.head_changed(id);
+        if self.quotas.is_held(Entry::Class(id)) {
+            self.class_mut(id).restored = false;
+        }
     }
 
     pub(crate) fn stop_waiting(&mut self, id: ClassId, rank: Rank) {
@@ -248,13 +259,18 @@ impl Queue {
             self.classes.get(&id).expect("a class lives as long as a job is counted into it");
         let (entry, first) = (Entry::Class(id), class.waiting.first().copied());
         match first {
+            Some(rank) => self.quotas.follow(entry, rank, &class.namespace, &class.demand.need),
+            None => self.quotas.leave(entry),
+        }
+        match first {
             _ if class.groups.is_empty() => {}
             Some(rank) => self.groups.follow(entry, rank, &class.groups),
             None => self.groups.leave(entry),
         }
-        let is_open = class.groups.is_empty() || !self.groups.is_held(entry);
+        let is_open = !self.is_held(id);
         let head = first.filter(|_| is_open).map(|rank| (rank, class.demand.need));
-        let pool_id = class.pool;
+        let (pool_id, share) = (class.pool, self.quotas.share(&class.namespace));
+        self.lanes.set_head(id, &class.namespace, share, head);
         let pool = self.pool_mut(pool_id);
         let before = pool.heads.best();
         pool.heads.set(id, head);

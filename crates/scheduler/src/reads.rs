@@ -8,13 +8,16 @@ use api_types::node::Node;
 use api_types::{JobId, NodeId, Timestamp};
 
 use crate::demand::Want;
+use crate::dependency::Verdict;
 use crate::input::Refusal;
 use crate::plan::JobPlan;
+use crate::queue::quota::{Entitled, QuotaUse};
 use crate::rerun::Rerun;
 use crate::rules::{self, lease, offer};
 use crate::scheduler::Scheduler;
 use crate::settle::notice;
 use crate::silence::NodeLease;
+use crate::state::dependants;
 use crate::state::node::LiveNode;
 use crate::time::Moment;
 use crate::views::census::{Census, Waiting};
@@ -59,6 +62,28 @@ impl Scheduler {
         self.state.jobs.contains_key(&id)
     }
 
+    /// Whether the job is live, and what became of the jobs that it names has been decided for it:
+    /// after some turns and a commit, a job that can no longer run is not live.
+    pub fn goes_on(&self, id: JobId) -> bool {
+        let Some(job) = self.state.jobs.get(&id).filter(|job| !job.is_terminal()) else {
+            return false;
+        };
+        if !job.waits_for_others() && !job.awaits_counterparts() {
+            return true;
+        }
+        if matches!(dependants::verdict_of(&self.state, job), Verdict::Never(..)) {
+            return false;
+        }
+        let backlog = &self.settle.backlog;
+        let is_told = |named: JobId| {
+            let mut slots = backlog.counterparts.range((named, 0)..=(named, u32::MAX));
+            !backlog.named.contains_key(&named) && slots.next().is_none()
+        };
+        let conditions = job.extras.conditions.as_ref();
+        let list = conditions.map_or(&[][..], |conditions| &conditions.list);
+        list.iter().all(|awaited| is_told(awaited.job)) && !backlog.walks.contains_key(&id)
+    }
+
     pub fn live_executions(&self) -> usize {
         self.state.executions.len()
     }
@@ -92,6 +117,28 @@ impl Scheduler {
         group::group(&self.state, namespace, name, most)
     }
 
+    /// What the live work of a namespace holds of its quota.
+    pub fn quota_use(&self, namespace: &str) -> QuotaUse {
+        self.state.queue.quotas.used(namespace)
+    }
+
+    /// The share of a namespace in millionths of the capacity in service, whatever its weight.
+    pub fn share(&self, namespace: &str) -> u64 {
+        self.state.queue.quotas.plain_share(namespace).millionths()
+    }
+
+    /// What namespaces hold, of the first in order of their names that have a quota or a weight.
+    pub fn entitled(&self, most: usize) -> Vec<Entitled> {
+        let quotas = &self.state.queue.quotas;
+        let entitled = |namespace: &Arc<str>| Entitled {
+            namespace: Arc::clone(namespace),
+            to: quotas.entitlement(namespace),
+            used: quotas.used(namespace),
+            share: self.share(namespace),
+        };
+        quotas.entitled().iter().take(most).map(entitled).collect()
+    }
+
     /// What waits for room, class by class, in the namespaces that the caller sees; at most this many
     /// classes. Visits every class in which a job waits, and a bounded number of jobs.
     pub fn demand(&self, limit: usize, sees: impl Fn(&str) -> bool) -> ClusterDemand {
@@ -103,9 +150,15 @@ impl Scheduler {
         dry_run::preview(&self.state, plan, count)
     }
 
-    /// Whether such a job could begin now.
-    pub fn check_rerun(&self, plan: &JobPlan, rerun: &Rerun) -> Result<(), Refusal> {
-        rules::rerun::check(&self.state, plan, rerun)
+    /// Whether such a job would be taken now.
+    pub fn check_submission(
+        &self,
+        plan: &JobPlan,
+        count: u32,
+        rerun: Option<&Rerun>,
+    ) -> Result<(), Refusal> {
+        rules::quota::check(&self.state, plan, count, rerun)?;
+        rerun.map_or(Ok(()), |rerun| rules::rerun::check(&self.state, plan, rerun))
     }
 
     /// Explanations that changed since the last call; `None` where no job waits any more. The driver

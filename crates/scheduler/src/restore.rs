@@ -18,6 +18,7 @@ use crate::health::{Health, PROBE_TIMEOUT};
 use crate::mint::Mint;
 use crate::plan::{JobPlan, Plan};
 use crate::queue::Said;
+use crate::queue::quota::Entitlement;
 use crate::rules::operators::{FORGOTTEN, REJECTED};
 use crate::rules::{fetch, health, lease, node_name};
 use crate::scheduler::Scheduler;
@@ -25,7 +26,7 @@ use crate::settings::Settings;
 use crate::state::executions::Orphan;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
-use crate::state::{State, dependants, executions, gate, history, outcomes};
+use crate::state::{State, counterparts, dependants, executions, gate, history, holders, outcomes};
 use crate::streak::Streak;
 use crate::text::{Text, with_reason};
 use crate::time::Moment;
@@ -55,6 +56,11 @@ impl Restore {
     /// Adds a concurrency group of a namespace.
     pub fn group(&mut self, namespace: &str, name: &str, limit: u32) {
         self.scheduler.state.queue.groups.set_limit(namespace, name, Some(limit));
+    }
+
+    /// Sets what a namespace is entitled to.
+    pub fn entitle(&mut self, namespace: &str, to: Entitlement) {
+        self.scheduler.state.queue.entitle(namespace, to);
     }
 
     /// Adds a job, after all that were submitted before it. One whose plan and specification are both damaged fails with the first tick.
@@ -112,6 +118,7 @@ impl Restore {
         for stored in live.outcomes {
             outcomes::restore(state, stored);
         }
+        counterparts::restore(state);
         restore_order(state, now);
         health::restore_doubts(state, now);
         settle.backlog.restore(state);
@@ -163,7 +170,7 @@ fn restore_node(state: &mut State, mut row: NodeRow, now: Moment) {
 /// Returns why the job is to fail, if nothing that scheduling needs of it can be read.
 fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     let mut damaged = None;
-    let LiveJobRow { row, job_type, priority, plan, create_time, created_at } = stored;
+    let LiveJobRow { row, job_type, priority, plan, create_time, created_at, began_at } = stored;
     let id = row.id;
     let plan = match plan {
         LoadedPlan::Stored(plan) => Ok(plan),
@@ -208,7 +215,7 @@ fn restore_job(state: &mut State, stored: LiveJobRow) -> Option<(JobId, Text)> {
     job.limit_to(max_running, max_failed);
     job.name_groups(groups, number);
     if !depends_on.is_empty() {
-        dependants::restore_job(state, &mut job, &depends_on);
+        dependants::restore_job(state, &mut job, &depends_on, began_at);
     }
     job.tell_count(told_count);
     state.jobs.put(Box::new(job));
@@ -227,6 +234,7 @@ fn restore_order(state: &mut State, now: Moment) {
         set_job_timers(state, id);
         fetch::restore_fetch(state, id);
         let job = &state.jobs[&id];
+        state.queue.quotas.queued(&job.plan.namespace, job.queued_slots());
         let rank = job.plan.rank;
         let waiting = job.extras.pending().iter().filter(|slot| slot.due.is_none());
         let waiting: Vec<_> =
@@ -236,7 +244,7 @@ fn restore_order(state: &mut State, now: Moment) {
         }
         gate::restore(state, id);
         if state.jobs[&id].extras.pending().has_pinned() {
-            state.enter_groups(id);
+            holders::enter(state, id);
         }
         let Some(job) = state.jobs.get_mut(&id) else { continue };
         if job.is_retrying() || !job.extras.unproven.is_empty() {

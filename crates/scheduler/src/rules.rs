@@ -3,6 +3,7 @@
 //! One file per subject. A rule is a function of the [state](crate::state); it places nothing, since that
 //! takes a [`Settle`](crate::settle::leftover::Settle), which no rule has.
 
+pub(crate) mod counterpart;
 pub(crate) mod covers;
 pub(crate) mod dependency;
 pub(crate) mod ending;
@@ -21,6 +22,7 @@ pub(crate) mod offer;
 pub(crate) mod operators;
 pub(crate) mod outcome;
 pub(crate) mod patience;
+pub(crate) mod quota;
 pub(crate) mod refusal;
 pub(crate) mod removal;
 pub(crate) mod rerun;

@@ -11,7 +11,7 @@ use crate::input::{Answer, Input, Refusal, acknowledge};
 use crate::mint::Mint;
 use crate::rules::{
     ending, exclusion, execution, fetch, giving_up, graph, group, health, job_end, lease,
-    mass_silence, offer, operators, retry, session, submission,
+    mass_silence, offer, operators, quota, retry, session, submission,
 };
 use crate::settings::Settings;
 use crate::settle;
@@ -84,6 +84,7 @@ impl Scheduler {
                 Answer::Done
             }
             Input::Group { namespace, name, limit } => group::put(state, (&namespace, name), limit),
+            Input::Entitle { namespace, to } => quota::entitle(state, &namespace, to),
             Input::ForgetNode { node, now } => operators::forget_node(state, turn, node, now),
             Input::Tick => {
                 self.fire_timers(turn);
@@ -161,7 +162,7 @@ impl Scheduler {
     /// When the next [`Input::Tick`] is due.
     pub fn next_wake(&self, now: Moment) -> Moment {
         let latest = now + LONGEST_SLEEP;
-        if !self.settle.backlog.is_empty() {
+        if !self.settle.backlog.is_empty() || self.state.queue.lanes.is_any_postponed() {
             return now;
         }
         self.state.timers.next().map_or(latest, |due| due.min(latest))

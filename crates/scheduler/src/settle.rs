@@ -4,10 +4,12 @@
 //! what the event marked.
 
 pub(crate) mod backlog;
+mod candidate;
 pub(crate) mod group;
 pub(crate) mod leftover;
 pub(crate) mod notice;
 pub(crate) mod placement;
+pub(crate) mod quota;
 pub(crate) mod reservation;
 
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
@@ -39,6 +41,10 @@ pub(crate) fn pass(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) 
             settle.backlog.comparisons.insert(node, after);
         } else if let Some(job) = state.marks.named.pop() {
             settle.backlog.named.insert(job, None);
+        } else if let Some(slot) = state.marks.counterparts.pop() {
+            settle.backlog.counterparts.insert(slot, None);
+        } else if let Some(job) = state.marks.walks.pop() {
+            settle.backlog.walks.insert(job, 0);
         } else if let Some(job) = state.marks.begins.pop() {
             settle.backlog.begins.insert(job);
         } else if let Some(node) = state.marks.covers.pop() {
@@ -47,13 +53,15 @@ pub(crate) fn pass(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) 
             reservation::review_reservation(state, turn, node);
         } else if let Some(id) = state.marks.groups.pop() {
             group::follow(settle, state, turn, id);
+        } else if let Some(namespace) = state.marks.quotas.pop() {
+            quota::follow(settle, state, turn, &namespace);
         } else if let Some(node) = state.marks.nodes.pop() {
             state.queue_ready_jobs();
             placement::fill_node(settle, state, turn, node);
         } else if let Some((job, class)) = state.marks.ready.pop() {
             placement::place_job(settle, state, turn, job, class);
-        } else if let Some(class) = state.marks.opened.pop() {
-            group::place_opened(settle, state, turn, class);
+        } else if let Some(opened) = state.marks.opened.pop() {
+            group::place_opened(settle, state, turn, opened);
         } else if let Some(job) = state.marks.offers.pop() {
             placement::offer_pinned(settle, state, turn, job, None);
         } else if let Some(job) = state.marks.jobs.pop() {

@@ -3,6 +3,7 @@
 //! Rules are functions of it. None of them can place anything: that takes a
 //! [`Settle`](crate::settle::leftover::Settle), which no rule has. A rule marks what may follow from a change.
 
+pub(crate) mod counterparts;
 pub(crate) mod dependants;
 pub(crate) mod execution;
 pub(crate) mod executions;
@@ -10,6 +11,7 @@ pub(crate) mod extras;
 pub(crate) mod fit;
 pub(crate) mod gate;
 pub(crate) mod history;
+pub(crate) mod holders;
 pub(crate) mod idle;
 pub(crate) mod job;
 pub(crate) mod jobs;
@@ -17,6 +19,7 @@ pub(crate) mod namespaces;
 pub(crate) mod node;
 pub(crate) mod nodes;
 pub(crate) mod outcomes;
+mod past;
 pub(crate) mod pending;
 
 use alloc::boxed::Box;

@@ -11,6 +11,7 @@ use scheduler::outcomes::SlotOutcome;
 
 use super::docker::{KILLED, REFUSED};
 use super::inspection;
+use super::orchestrator::SKIPPED;
 use super::schedule;
 use super::workload::RequestState;
 use super::world::World;
@@ -26,7 +27,8 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     what_did_not_run_could_not(world)?;
     world.reruns_ran_what_they_name()?;
     nothing_started_twice(world)?;
-    schedule::each_due_time_has_one_job(&world.orchestrator.disk.store)?;
+    let disk = &world.orchestrator.disk;
+    schedule::each_due_time_has_one_job(&disk.store, disk.was_set_back)?;
     unpublished_runs_are_not_repeated(world)?;
     an_outage_is_no_failure_of_a_task(world)
 }
@@ -78,7 +80,8 @@ fn what_did_not_run_could_not(world: &World) -> Result<(), String> {
         let conditions = disk.specs[id].depends_on.iter();
         let mut broken = conditions.map(|named| (named, disk.store.jobs[&named.job_id].state));
         let is_broken = broken.any(|(named, state)| !inspection::holds(named.condition, state));
-        if not_run && (!is_broken || !disk.store.executions_of(*id).is_empty()) {
+        let is_whole = disk.specs[id].depends_on.iter().all(|named| named.indexes.is_all());
+        if not_run && (!is_broken || is_whole && !disk.store.executions_of(*id).is_empty()) {
             return Err(format!("job {id} says '{}', and could run", &*row.message));
         }
     }
@@ -89,10 +92,16 @@ fn histories_have_no_gap(world: &World) -> Result<(), String> {
     let store = &world.orchestrator.disk.store;
     let mut executions: BTreeMap<ExecutionId, (u64, ComputeState)> = BTreeMap::new();
     let mut jobs: BTreeMap<JobId, u64> = BTreeMap::new();
-    for (event, seq) in store.events.iter().zip(1..) {
-        if event.seq != seq {
-            return Err(format!("event {seq} has the sequence {}", event.seq));
+    let (mut last_seq, mut skips) = (0, 0);
+    for event in &store.events {
+        let seq = event.seq;
+        let skipped = seq.saturating_sub(last_seq + 1);
+        skips += skipped / SKIPPED;
+        if seq <= last_seq || skipped % SKIPPED > 0 || skips > world.orchestrator.disk.replica.skips
+        {
+            return Err(format!("event {seq} follows event {last_seq}"));
         }
+        last_seq = seq;
         let revision = match event.subject {
             EventSubject::Node { .. } => continue,
             EventSubject::Job { job, .. } => jobs.entry(job).or_default(),

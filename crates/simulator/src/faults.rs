@@ -29,7 +29,7 @@ pub(super) struct Faults {
     pub(super) operators: u64,
     /// Once per second: an operator approves a node, where nodes wait for that; 0 where they do not.
     pub(super) approvals: u64,
-    /// Another process takes the store over from one that is paused or cut off.
+    /// The store is shared, and another process takes it over from one that is paused or cut off.
     pub(super) takeovers: u64,
 }
 

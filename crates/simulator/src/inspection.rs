@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use api_types::dependency::{Condition, Dependency};
+use api_types::dependency::{Condition, Dependency, Indexes};
 use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use control_plane::store::memory::MemoryStore;
 use scheduler::change::{EventRow, EventSubject};
+use scheduler::outcomes::SlotOutcome;
 
 use super::agent::Agent;
 use super::docker::{DAMAGED, IMPOSSIBLE};
@@ -40,6 +41,7 @@ impl Inspection {
         let events: Vec<_> = events.collect();
         let Some(last) = events.first() else { return };
         self.seen = last.seq;
+        disk.quotas.check(&disk.store);
         let mut has_ended = false;
         for event in events.into_iter().rev() {
             has_ended |= self.inspect_event(event, disk, agents, now);
@@ -66,7 +68,7 @@ impl Inspection {
             assert!(other.is_none(), "slot {slot:?} is placed while {other:?} has it");
             ends_idleness(&disk.store, id, node);
             let live = self.placed.range((job, 0)..=(job, u32::MAX)).count();
-            conditions_hold(disk, job);
+            conditions_hold(disk, job, slot.1);
             let most = disk.specs[&job].max_running;
             assert!(
                 most == 0 || live <= most as usize,
@@ -91,10 +93,19 @@ impl Inspection {
     }
 }
 
-/// What a job depends on is as it says when something of it starts.
-fn conditions_hold(disk: &Disk, job: JobId) {
-    for Dependency { job_id, condition, .. } in &disk.specs[&job].depends_on {
-        let state = disk.store.jobs[job_id].state;
+/// What a job depends on is as it says when this slot of it starts.
+fn conditions_hold(disk: &Disk, job: JobId, slot: u32) {
+    for Dependency { job_id, condition, indexes, .. } in &disk.specs[&job].depends_on {
+        let row = &disk.store.jobs[job_id];
+        if *indexes == Indexes::Same {
+            let has_completed = match row.slots.len() {
+                1 => row.completed == 1,
+                _ => disk.store.outcomes_of(*job_id).get(slot) == SlotOutcome::Completed,
+            };
+            assert!(has_completed, "[{slot}] of {job} starts before that of {job_id} completed");
+            continue;
+        }
+        let state = row.state;
         assert!(
             holds(*condition, state),
             "{job} starts, which waits until {job_id} is {condition}"

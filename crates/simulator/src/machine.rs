@@ -22,17 +22,38 @@ pub(super) struct Machine {
     booted_at: Timestamp,
     /// How many nanoseconds the wall clock is ahead of true time.
     ahead: i64,
+    /// How long its clocks stood still since this boot: no clock counts the pause of a virtual
+    /// machine.
+    stood: Duration,
 }
 
 // === impl Machine ===
 
 impl Machine {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { boots: 1, booted_at: now, ahead: 0 }
+        Self { boots: 1, booted_at: now, ahead: 0, stood: Duration::ZERO }
+    }
+
+    /// A second one, whose boots are others, and whose wall clock is wrong in its own way.
+    pub(super) fn another(now: Timestamp, random: &mut Random) -> Self {
+        let mut machine = Self { boots: 1 << 64, ..Self::new(now) };
+        machine.set_wall_clock(random);
+        machine
+    }
+
+    /// Its clocks do not count a pause that begins now. No one reads them during it.
+    pub(super) fn stand_still(&mut self, pause: Duration) {
+        self.stood += pause;
+        self.ahead -= i64::try_from(pause.as_nanos()).expect("some seconds");
+    }
+
+    pub(super) fn has_stood_still(&self) -> bool {
+        !self.stood.is_zero()
     }
 
     pub(super) fn reading(&self, now: Timestamp) -> Reading {
-        let boot = u64::try_from(now.since(self.booted_at).as_nanos()).expect("a run is short");
+        let up = now.since(self.booted_at).saturating_sub(self.stood);
+        let boot = u64::try_from(up.as_nanos()).expect("a run is short");
         Reading { boot_id: self.boots.to_be_bytes(), boot, wall: Timestamp(now.0 + self.ahead) }
     }
 
@@ -50,6 +71,7 @@ impl Machine {
     ) {
         self.boots += 1;
         self.booted_at = now;
+        self.stood = Duration::ZERO;
         let before = last.map_or(0, |(reading, at)| reading.wall.0 - at.0);
         self.ahead = match random.chance(500) {
             true => before + up_to(random, WORST_STEP_AHEAD_OF_A_BOOT),

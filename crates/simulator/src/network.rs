@@ -86,6 +86,17 @@ pub(super) enum RequestBody {
         limit: u32,
         is_stored: bool,
     },
+    /// Changes the quota of the namespace, which is `None` for no bound.
+    PutQuota {
+        cpu_millis: Option<u64>,
+        executions: Option<u32>,
+        is_stored: bool,
+    },
+    /// Changes the weight of a namespace; `None`, which is sabotage, is so heavy that its share is 0.
+    PutWeight {
+        namespace: String,
+        weight: Option<u32>,
+    },
     /// Sets the secret that some jobs name.
     PutSecret {
         key: RecordKey,

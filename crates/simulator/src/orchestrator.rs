@@ -1,22 +1,24 @@
 //! The orchestrator: its machine, its store, and the processes that run the step.
 //!
-//! One process listens. Another may take the store over while that one is paused or cut off; the
-//! deposed one goes on when it can, and must notice.
+//! One process listens. Where the store is shared, another on a second machine may take it over
+//! while that one is paused or cut off; the deposed one goes on when it can, and must notice.
 
 mod disk;
 mod outgoing;
 mod process;
+mod replica;
 mod requests;
 mod sabotage;
+mod standby;
 mod times;
 mod witness;
 
 use std::time::Duration;
 
 use api_types::Timestamp;
-use control_plane::clock::{ServiceClock, Stamp};
-use control_plane::step::TermState;
-use control_plane::store::{Progress, Store};
+use control_plane::clock::{Reading, ServiceClock, Stamp};
+use control_plane::step::{TermState, Trust};
+use control_plane::store::{Progress, Store, StoreError};
 use scheduler::Settings;
 use scheduler::mint::Mint;
 use scheduler::time::Moment;
@@ -25,8 +27,11 @@ pub(super) use self::disk::Disk;
 pub(super) use self::outgoing::{Outgoing, Stream};
 use self::process::Surroundings;
 pub(super) use self::process::{After, CrashPoint, Plan, Process};
+use self::replica::Replica;
+pub(super) use self::replica::SKIPPED;
 use self::sabotage::{sabotaged, sabotaged_settings};
-pub(super) use self::times::{LEASE, STARVATION, TRUST};
+use self::standby::Standby;
+pub(super) use self::times::{LEASE, STARVATION};
 use self::witness::Witness;
 use super::digest::Digest;
 use super::machine::Machine;
@@ -43,7 +48,11 @@ const SETTINGS: Settings = Settings {
 };
 
 pub(super) struct Orchestrator {
+    /// Whether the store is this process's, or shared.
+    trust: Trust,
+    /// Of the process that listens.
     pub(super) machine: Machine,
+    standby: Standby,
     /// As the operator has set them, for the next process.
     pub(super) settings: Settings,
     sabotage: Option<Sabotage>,
@@ -79,7 +88,9 @@ enum FirstStep {
 impl Orchestrator {
     pub(super) fn new(now: Timestamp, sabotage: Option<Sabotage>) -> Self {
         Self {
+            trust: Trust::Always,
             machine: Machine::new(now),
+            standby: Standby::new(Machine::new(now)),
             settings: SETTINGS,
             sabotage,
             disk: Disk::new(sabotage),
@@ -99,9 +110,32 @@ impl Orchestrator {
         schedule::put(&mut self.disk.store, Stamp { reading, moment: Moment::ZERO });
     }
 
-    /// Restarts the machine, which ends every process.
+    /// A process on another machine follows.
+    pub(super) fn share(&mut self, seed: u64, now: Timestamp, random: &mut Random) {
+        self.disk.replica = Replica::of_seed(seed);
+        self.trust = Trust::AfterCommit;
+        self.standby = Standby::new(Machine::another(now, random));
+    }
+
+    /// What may happen to a shared database each second.
+    pub(super) fn second_of_the_database(&mut self) {
+        self.disk.replica.second(&mut self.disk.store);
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.trust == Trust::AfterCommit
+    }
+
+    /// A process that loads says that it lives; false if none does.
+    pub(super) fn beat(&mut self) -> bool {
+        if self.starting.is_some() && self.sabotage != Some(Sabotage::LoadSilently) {
+            self.disk.beat();
+        }
+        self.starting.is_some()
+    }
+
+    /// Restarts the machine of the process that listens.
     pub(super) fn reboot(&mut self, now: Timestamp, random: &mut Random) {
-        self.deposed = None;
         self.machine.reboot(self.disk.committed, now, random);
     }
 
@@ -110,32 +144,41 @@ impl Orchestrator {
         self.disk.committed.is_some_and(|(reading, _)| reading.boot_id == boot)
     }
 
-    /// Whether no process speaks for the store any more, so that another process may take it over.
-    pub(super) fn is_free(&self, now: Timestamp) -> bool {
-        self.starting.is_none() && self.deposed.is_none() && now.since(self.disk.written) > TRUST
+    /// Whether a commit under way may still come from this boot of a machine.
+    pub(super) fn knows_boot(&self, boot: [u8; 16], now: Timestamp) -> bool {
+        [&self.machine, &self.standby.machine]
+            .into_iter()
+            .any(|machine| machine.reading(now).boot_id == boot)
     }
 
-    /// The first step of a new process; false if it has to be tried again.
+    /// The first step of a new process after one that ended; false if it has to be tried again.
     pub(super) fn begin(&mut self, now: Timestamp, random: &mut Random) -> bool {
         if self.starting.is_some() {
             return true;
         }
         let reading = self.machine.reading(now);
-        let mut progress = self.disk.store.progress().expect("memory answers");
-        let mut clock = ServiceClock::resume(progress.stamp, &reading);
-        let done = if self.sabotage == Some(Sabotage::LoadBeforeTerm) {
-            let stamp = sabotaged(clock.stamp(&reading), self.sabotage);
-            FirstStep::Loaded(self.load(progress, stamp.moment, random))
-        } else {
-            match self.disk.take(now) {
-                Ok(taken) => progress = taken,
-                Err(_) => return false,
-            }
-            FirstStep::Took(progress)
+        let progress = self.disk.store.progress().expect("memory answers");
+        let clock = ServiceClock::resume(progress.stamp, &reading);
+        let Ok(done) = self.first_step(&clock, progress, now, &reading, random) else {
+            return false;
         };
-        self.deposed = self.process.take();
         self.starting = Some(Starting { clock, done });
         true
+    }
+
+    fn first_step(
+        &mut self,
+        clock: &ServiceClock,
+        progress: Progress,
+        now: Timestamp,
+        reading: &Reading,
+        random: &mut Random,
+    ) -> Result<FirstStep, StoreError> {
+        if self.sabotage == Some(Sabotage::LoadBeforeTerm) {
+            let stamp = sabotaged(clock.clone().stamp(reading), self.sabotage);
+            return Ok(FirstStep::Loaded(self.load(progress, stamp.moment, random)));
+        }
+        self.disk.take(None, now).map(FirstStep::Took)
     }
 
     /// The second step; false if it has to be tried again.
@@ -144,7 +187,7 @@ impl Orchestrator {
         let stamp = sabotaged(clock.stamp(&self.machine.reading(now)), self.sabotage);
         let taken = match done {
             FirstStep::Took(progress) => self.load(progress, stamp.moment, random),
-            FirstStep::Loaded(mut taken) => match self.disk.take(now) {
+            FirstStep::Loaded(mut taken) => match self.disk.take(None, now) {
                 Ok(progress) => {
                     taken.progress = progress;
                     taken
@@ -157,8 +200,14 @@ impl Orchestrator {
         };
         self.started += 1;
         self.witness.process_begins(stamp.moment);
-        self.process =
-            Some(Process::start(self.started, self.settings, clock, taken, stamp.moment));
+        self.process = Some(Process::start(
+            self.started,
+            self.trust,
+            self.settings,
+            clock,
+            taken,
+            stamp.moment,
+        ));
         true
     }
 
@@ -166,7 +215,7 @@ impl Orchestrator {
         let mint = Mint::from_seed(random.seed());
         let settings = sabotaged_settings(self.settings, self.sabotage);
         self.disk
-            .read(|store| TermState::load(store, progress, settings, mint, || now))
+            .read(|store| TermState::load(store, progress, settings, mint, || now, &|| {}))
             .expect("the store holds what the scheduler wrote")
     }
 
@@ -193,19 +242,12 @@ impl Orchestrator {
         let is_deposed = self.process.as_ref().is_none_or(|process| process.number != number);
         let place = if is_deposed { &mut self.deposed } else { &mut self.process };
         let Some(process) = place else { return (Vec::new(), After::Deposed) };
-        let (disk, machine, sabotage) = (&mut self.disk, &self.machine, self.sabotage);
+        let machine = if is_deposed { &self.standby.machine } else { &self.machine };
+        let (disk, sabotage) = (&mut self.disk, self.sabotage);
         let (slow_commits, digest) = (&mut self.slow_commits, &mut self.digest);
         let witness = (!is_deposed).then_some(&mut self.witness);
-        let mut around = Surroundings {
-            disk,
-            machine,
-            witness,
-            slow_commits,
-            digest,
-            sabotage,
-            is_deposed,
-            now,
-        };
+        let mut around =
+            Surroundings { disk, machine, witness, slow_commits, digest, sabotage, now };
         let mut outgoing = Vec::new();
         let after = process.turn(&mut around, plan, &mut outgoing);
         match after {

@@ -28,6 +28,9 @@ pub struct Summary {
     pub takeovers: u64,
     /// Processes that noticed it.
     pub deposed: u64,
+    /// Promotions of the standby of a shared database, and those that lost acknowledged commits.
+    pub promotions: u64,
+    pub losses: u64,
     /// Commits that reached the disk after their process was told that the store does not answer.
     pub late_commits: u64,
     /// Commits for which the disk took some seconds.
@@ -63,6 +66,7 @@ pub struct Summary {
     pub refused_arrays: u64,
     /// Runs in which the jobs of one namespace failed everywhere.
     pub hostile_namespaces: u64,
+    pub shared_clusters: u64,
 }
 
 impl Summary {
@@ -82,6 +86,8 @@ impl Summary {
             full_disks: self.full_disks + other.full_disks,
             takeovers: self.takeovers + other.takeovers,
             deposed: self.deposed + other.deposed,
+            promotions: self.promotions + other.promotions,
+            losses: self.losses + other.losses,
             late_commits: self.late_commits + other.late_commits,
             slow_commits: self.slow_commits + other.slow_commits,
             crowds: self.crowds + other.crowds,
@@ -101,6 +107,7 @@ impl Summary {
             damaged_images: self.damaged_images + other.damaged_images,
             refused_arrays: self.refused_arrays + other.refused_arrays,
             hostile_namespaces: self.hostile_namespaces + other.hostile_namespaces,
+            shared_clusters: self.shared_clusters + other.shared_clusters,
         }
     }
 }
@@ -120,6 +127,8 @@ impl fmt::Display for Summary {
             full_disks,
             takeovers,
             deposed,
+            promotions,
+            losses,
             late_commits,
             slow_commits,
             crowds,
@@ -139,6 +148,7 @@ impl fmt::Display for Summary {
             damaged_images,
             refused_arrays,
             hostile_namespaces,
+            shared_clusters,
         } = self;
         write!(
             f,
@@ -146,7 +156,8 @@ impl fmt::Display for Summary {
              {orchestrator_crashes} crashes of the orchestrator, {agent_crashes} of agents, \
              {agent_reboots} of them with their machine, {clock_steps} clock steps, \
              {machine_restarts} restarts of the orchestrator's machine, {full_disks} full disks, \
-             {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits, \
+             {takeovers} takeovers, {deposed} deposed processes, {promotions} promotions, \
+             {losses} of them with a loss, {late_commits} late commits, \
              {slow_commits} slow commits, {rejected_nodes} rejected and \
              {forgotten_nodes} forgotten nodes, {given_up} executions given up, {unpublished} runs \
              unpublished, {missing_secrets} missing secrets; \
@@ -154,7 +165,7 @@ impl fmt::Display for Summary {
              registries, {long_runs} silences in long runs, {mass_silences} mass silences, \
              {full_ledgers} full ledgers, {changed_leases} changed leases, {lost_networks} lost \
              networks, {damaged_images} damaged images, {refused_arrays} refused arrays, \
-             {hostile_namespaces} hostile namespaces"
+             {hostile_namespaces} hostile namespaces, {shared_clusters} shared clusters"
         )
     }
 }
@@ -222,20 +233,42 @@ pub enum Sabotage {
     ForgetHolders,
     /// A unit of a concurrency group stays taken during the delay before a retry.
     KeepUnits,
+    /// What is given back to a quota starts nothing that waits for it.
+    KeepQuota,
+    /// What is given back to a quota starts only what may run on the node that gave it back.
+    KeepQuotaElsewhere,
+    /// Namespaces that wait get room by age alone.
+    IgnoreShares,
+    /// A restart does not count what a namespace uses of its quota.
+    ForgetUsage,
     /// The store does not keep what became of the slots of an array.
     ForgetOutcomes,
     /// A restart does not learn that jobs on which others depend have ended.
     ForgetEnds,
+    /// A restart does not learn what became of the slots of jobs that have ended.
+    ForgetCounterparts,
     /// The job of a due time is stored before the schedule knows of it.
     StoreDueTimesApart,
     /// Slots that were cancelled count as completed when a job runs again.
     CompleteCancelled,
+    /// A process that loads does not say that it lives.
+    LoadSilently,
+    /// Heartbeats are answered by a process that may have lost the lead.
+    BypassGate,
+    /// Snapshots leave without a commit that began later.
+    SkipProofs,
+    /// A follower compares its wall clock with that of the leader.
+    CompareWallClocks,
+    /// A takeover after a promotion skips no numbers.
+    NoJump,
+    /// A commit whose answer got lost counts as stored once it is read.
+    ResolveByReading,
 }
 
 // === impl Sabotage ===
 
 impl Sabotage {
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 45] = [
         Self::AnswerBeforeCommit,
         Self::ForgetReports,
         Self::ForgetBoot,
@@ -268,7 +301,18 @@ impl Sabotage {
         Self::ForgetHolders,
         Self::KeepUnits,
         Self::ForgetEnds,
+        Self::ForgetCounterparts,
         Self::StoreDueTimesApart,
         Self::CompleteCancelled,
+        Self::KeepQuota,
+        Self::KeepQuotaElsewhere,
+        Self::ForgetUsage,
+        Self::LoadSilently,
+        Self::BypassGate,
+        Self::SkipProofs,
+        Self::CompareWallClocks,
+        Self::NoJump,
+        Self::ResolveByReading,
+        Self::IgnoreShares,
     ];
 }

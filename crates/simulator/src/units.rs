@@ -2,13 +2,15 @@
 //! that it waits for one that has a unit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use api_types::job::JobStateType;
+use api_types::job::{JobSpec, JobStateType};
 use api_types::{ExecutionId, JobId};
 use control_plane::store::memory::MemoryStore;
 
 use crate::groups::GROUPS;
 use crate::orchestrator::Disk;
+use crate::quotas;
 
 /// A unit may be idle in this many counts, one per second: later turns finish what one leaves.
 const COUNTS: u32 = 3;
@@ -75,11 +77,16 @@ fn units(disk: &Disk, name: &str) -> u32 {
     u32::try_from(rows.filter(|row| names(disk, row.job, name)).count()).unwrap_or(u32::MAX)
 }
 
-/// A job of this group alone that says it waits for it.
+/// A job of this group alone that says it waits for it, and that no quota holds.
 fn waiting(store: &MemoryStore, disk: &Disk, name: &str) -> Option<JobId> {
     let says = format!("the concurrency group '{name}'");
     let mut jobs = store.jobs.values().filter(|row| row.live && row.state == JobStateType::Queued);
-    let is_of_it =
-        |job: &JobId| disk.specs.get(job).is_some_and(|spec| spec.concurrency_groups == [name]);
+    let used = quotas::used(store);
+    let is_of_it = |job: &JobId| {
+        let is_of_it = |spec: &Arc<JobSpec>| {
+            spec.concurrency_groups == [name] && disk.quotas.has_room_for(spec, used)
+        };
+        disk.specs.get(job).is_some_and(is_of_it)
+    };
     jobs.find(|row| is_of_it(&row.id) && row.message.starts_with(&says)).map(|row| row.id)
 }

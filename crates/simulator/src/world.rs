@@ -2,16 +2,21 @@
 
 mod blame;
 mod broken_node;
+mod counting;
 mod crowd;
+mod dependencies;
 mod disruptions;
 mod epilogue;
+mod following;
 mod forgotten_node;
 mod full_ledger;
 mod groups;
 mod machines;
 mod membership;
+mod quotas;
 mod reruns;
 mod settling;
+mod shares;
 mod silence;
 mod transport;
 
@@ -28,6 +33,7 @@ use self::epilogue::Epilogue;
 use super::agent::Agent;
 use super::coverage::Coverage;
 use super::faults::{self, Faults, HEALED};
+use super::idle_quota::IdleQuota;
 use super::inspection::Inspection;
 use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use super::orchestrator::{Orchestrator, Stream};
@@ -61,11 +67,16 @@ pub(super) struct World {
     pub(super) expected_ends: BTreeMap<usize, ExpectedEnd>,
     /// Submissions of jobs that depend on earlier ones.
     chained: BTreeSet<usize>,
+    /// Submissions of arrays whose slots wait for those of the job of another submission.
+    matched: BTreeMap<usize, usize>,
     pub(super) summary: Summary,
     reruns: Vec<Again>,
     inspection: Inspection,
     coverage: Coverage,
     idle_units: IdleUnits,
+    idle_quota: IdleQuota,
+    /// Where the executions were that were live at the last count.
+    last_holders: BTreeMap<ExecutionId, NodeId>,
     faults: Faults,
     epilogue: Epilogue,
     sabotage: Option<Sabotage>,
@@ -97,8 +108,9 @@ enum SimEvent {
     Turn { process: u64 },
     StartOrchestrator,
     FinishStart,
-    TakeOver,
-    LateCommit(NumberedCommit),
+    PollLead,
+    Beat,
+    LateCommit(NumberedCommit, u64),
     Answered(Sender, u64, Answer),
     Line(Stream, StreamLine),
     BreakStream(Stream),
@@ -168,6 +180,8 @@ impl World {
             inspection: Inspection::default(),
             coverage: Coverage::default(),
             idle_units: IdleUnits::default(),
+            idle_quota: IdleQuota::default(),
+            last_holders: BTreeMap::new(),
             faults,
             epilogue,
             sabotage,
@@ -179,6 +193,7 @@ impl World {
             broken: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             chained: BTreeSet::new(),
+            matched: BTreeMap::new(),
             ids: 0,
         };
         world.orchestrator.settings.approve_new_nodes = faults.approvals == 0;
@@ -186,12 +201,16 @@ impl World {
         if epilogue == Epilogue::None && seed.is_multiple_of(2) {
             world.orchestrator.put_schedule(EPOCH);
         }
-        world.populate();
+        world.populate(seed);
         world
     }
 
-    fn populate(&mut self) {
+    fn populate(&mut self, seed: u64) {
         self.at(Duration::ZERO, SimEvent::StartOrchestrator);
+        if self.random.chance(self.faults.takeovers) {
+            self.orchestrator.share(seed, EPOCH, &mut self.random);
+            self.at(Duration::ZERO, SimEvent::PollLead);
+        }
         let nodes = self.random.within(1..6);
         for number in 0..usize::try_from(nodes).expect("few nodes") {
             let id = NodeId::from_uuid(self.uuid());
@@ -215,6 +234,10 @@ impl World {
         let key = workload::secret(self.sabotage);
         self.add_request(RequestBody::PutSecret { key }, delay);
         self.change_limits();
+        self.change_quotas(seed);
+        if seed.is_multiple_of(2) {
+            self.submit_arrays();
+        }
         self.at(Duration::from_secs(1), SimEvent::Disruption);
         self.at(Duration::from_secs(1), SimEvent::Count);
     }
@@ -225,6 +248,8 @@ impl World {
         self.settle()?;
         self.epilogue()?;
         self.summary.given_up = self.orchestrator.witness.given_up;
+        let replica = &self.orchestrator.disk.replica;
+        (self.summary.promotions, self.summary.losses) = (replica.promotions, replica.losses);
         self.summary.slow_commits = self.orchestrator.slow_commits;
         self.summary.jobs = self.orchestrator.disk.store.jobs.len();
         self.summary.executions = self.orchestrator.disk.store.executions.len();
@@ -268,7 +293,10 @@ impl World {
         for request in &mut self.requests {
             let is_changeable = matches!(
                 request.body,
-                RequestBody::Act { .. } | RequestBody::Forget { .. } | RequestBody::PutGroup { .. }
+                RequestBody::Act { .. }
+                    | RequestBody::Forget { .. }
+                    | RequestBody::PutGroup { .. }
+                    | RequestBody::PutQuota { .. }
             );
             if is_changeable && request.state == RequestState::Open {
                 request.state = RequestState::Answered { job: None };
@@ -290,6 +318,7 @@ impl World {
             }
         }
         self.restore_limits();
+        self.remove_quota();
         self.orchestrator.disk.full_until = self.now;
         for process in self.orchestrator.processes() {
             (process.paused_until, process.cut_off_until) = (self.now, self.now);
@@ -316,8 +345,9 @@ impl World {
             SimEvent::Turn { process } => self.turn(process),
             SimEvent::StartOrchestrator => self.start_orchestrator(),
             SimEvent::FinishStart => self.finish_start(),
-            SimEvent::TakeOver => self.take_over(),
-            SimEvent::LateCommit(commit) => self.late_commit(&commit),
+            SimEvent::PollLead => self.poll_lead(),
+            SimEvent::Beat => self.beat(),
+            SimEvent::LateCommit(commit, promotions) => self.late_commit(&commit, promotions),
             SimEvent::Answered(sender, number, answer) => self.answered(sender, number, answer),
             SimEvent::Line(stream, line) => self.line(stream, line),
             SimEvent::BreakStream(stream) => self.break_stream(stream),
@@ -334,26 +364,6 @@ impl World {
             SimEvent::SendRequest { request } => self.send_request(request),
             SimEvent::Disruption => self.disrupt(),
             SimEvent::Count => self.count_daemons(),
-        }
-    }
-
-    /// Once per second, until every daemon is asked to stop: the slots of daemons, and idle units.
-    fn count_daemons(&mut self) {
-        self.keep_units();
-        let process = self.orchestrator.process.as_ref();
-        let is_full = self.orchestrator.disk.full_until > self.now;
-        match process.is_some_and(|process| process.is_steady(self.now)) && !is_full {
-            true => {
-                self.coverage.count(&self.orchestrator.disk);
-                self.idle_units.count(&self.orchestrator.disk);
-            }
-            false => {
-                self.coverage.begin_anew();
-                self.idle_units.begin_anew();
-            }
-        }
-        if self.now < EPOCH + FAULT_PERIOD + STOP_AFTER {
-            self.at(Duration::from_secs(1), SimEvent::Count);
         }
     }
 

@@ -54,7 +54,9 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.rejected_nodes > 50 && total.forgotten_nodes > 50, "{total}");
     assert!(total.lost_networks > 3 && total.damaged_images > 3, "{total}");
     assert!(total.refused_arrays > 3 && total.hostile_namespaces > 3, "{total}");
+    assert!(total.shared_clusters > 10, "{total}");
     assert!(total.takeovers > 30 && total.deposed > 20, "{total}");
+    assert!(total.promotions > 100 && total.losses > 20, "{total}");
 }
 
 /// A node backs off while the wall clock is ahead, before a namespace begins to attack.
@@ -186,6 +188,26 @@ fn a_condition_that_a_restart_does_not_evaluate_again_is_found() {
 }
 
 #[test]
+fn a_quota_that_stays_taken_is_detected() {
+    assert!(is_detected(Sabotage::KeepQuota));
+}
+
+#[test]
+fn a_quota_that_starts_nothing_on_other_nodes_is_detected() {
+    assert!(is_detected(Sabotage::KeepQuotaElsewhere));
+}
+
+#[test]
+fn a_usage_that_a_restart_does_not_count_is_detected() {
+    assert!(is_detected(Sabotage::ForgetUsage));
+}
+
+#[test]
+fn a_share_that_does_not_count_is_detected() {
+    assert!(is_detected(Sabotage::IgnoreShares));
+}
+
+#[test]
 fn a_daemon_that_takes_a_node_for_the_one_that_was_forgotten_is_detected() {
     assert!(is_detected(Sabotage::ForgetJoining));
 }
@@ -236,6 +258,11 @@ fn a_node_that_is_idle_although_it_has_work_is_detected() {
 }
 
 #[test]
+fn slots_that_a_restart_lets_wait_for_jobs_that_have_ended_are_detected() {
+    assert!(is_detected(Sabotage::ForgetCounterparts));
+}
+
+#[test]
 fn outcomes_that_are_not_stored_with_their_commit_are_detected() {
     assert!(is_detected(Sabotage::ForgetOutcomes));
 }
@@ -243,6 +270,36 @@ fn outcomes_that_are_not_stored_with_their_commit_are_detected() {
 #[test]
 fn cancelled_slots_that_do_not_run_again_are_detected() {
     assert!(is_detected(Sabotage::CompleteCancelled));
+}
+
+#[test]
+fn a_process_that_loads_and_does_not_say_that_it_lives_is_detected() {
+    assert!(is_detected(Sabotage::LoadSilently));
+}
+
+#[test]
+fn a_heartbeat_that_is_answered_by_a_process_that_may_have_lost_the_lead_is_detected() {
+    assert!(is_detected(Sabotage::BypassGate));
+}
+
+#[test]
+fn a_snapshot_without_a_commit_that_began_later_is_detected() {
+    assert!(is_detected(Sabotage::SkipProofs));
+}
+
+#[test]
+fn a_follower_that_compares_wall_clocks_is_detected() {
+    assert!(is_detected(Sabotage::CompareWallClocks));
+}
+
+#[test]
+fn numbers_that_are_not_skipped_after_a_promotion_are_detected() {
+    assert!(is_detected(Sabotage::NoJump));
+}
+
+#[test]
+fn a_commit_that_counts_as_stored_once_it_is_read_is_detected() {
+    assert!(is_detected(Sabotage::ResolveByReading));
 }
 
 fn is_detected(sabotage: Sabotage) -> bool {

@@ -6,16 +6,22 @@
 //!
 //! The harness panics on errors, since its callers are tests.
 
+mod access;
 mod agent;
 mod cluster;
 mod daemon;
 mod docker_proxy;
 mod ending;
 mod failpoints;
+mod gated;
 mod job;
+mod leaders;
 mod link;
 mod orchestrator;
 mod ports;
+mod relay;
+mod shared_store;
+mod sharing;
 mod signals;
 mod small_disk;
 mod wait;
@@ -27,9 +33,12 @@ pub use daemon::Daemon;
 pub use docker_proxy::DockerProxy;
 pub use ending::Ending;
 pub use failpoints::Failpoints;
+pub use gated::{Gated, gated};
 pub use job::{DataUrl, batch, noop, ops};
 pub use link::Link;
 pub use orchestrator::OrchestratorProcess;
 pub use programs::{binary, use_binaries_next_to_this_program};
+pub use relay::{Relay, Upstream};
+pub use shared_store::{Direct, Lead, SharedStore, StoreLink};
 pub use small_disk::SmallDisk;
 pub use wait::{TIMEOUT, eventually, eventually_within};

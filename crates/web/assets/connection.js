@@ -1,6 +1,7 @@
 // Knows whether the server answers, and probes it until it does again.
 
-// The first probe follows soon, since a restart takes a second; later ones spare a server in trouble.
+// The first probes follow soon: a restart takes a second, and the takeover of another orchestrator some
+// seconds. Later ones spare a server in trouble.
 const FIRST_PROBE_MS = 1000;
 const LONGEST_PROBE_MS = 10_000;
 const PROBE_TIMEOUT_MS = 5000;
@@ -39,7 +40,7 @@ class Connection extends EventTarget {
     clearTimeout(this.#timer);
     this.nextProbe = Date.now() + this.#delay;
     this.#timer = setTimeout(() => this.probe(), this.#delay);
-    this.#delay = Math.min(LONGEST_PROBE_MS, this.#delay * 2);
+    this.#delay = Math.min(LONGEST_PROBE_MS, this.#delay * 1.5);
   }
 
   /** Asks the server now. Any answer counts: one that is not ready says so itself. */

@@ -28,16 +28,16 @@ export function stopArguments(ids, reason) {
   return ["stop", ...ids, ...option("--reason", reason)];
 }
 
-/** @param {string} id @param {string} only as the API has it */
-export function rerunArguments(id, only) {
+/** @param {string} id @param {string} only as the API has it @param {boolean} [downstream] */
+export function rerunArguments(id, only, downstream) {
   const choice = { Failed: ["--failed"], NotCompleted: ["--not-completed"] }[only] ?? [];
-  return ["rerun", id, ...choice, "--detach"];
+  return ["rerun", id, ...choice, downstream ? "--downstream" : "--detach"];
 }
 
-/** @param {string} id @param {string} order as the table of executions has it */
-export function executionArguments(id, order) {
+/** @param {string} id @param {string} order as the table of executions has it @param {string} indexes */
+export function executionArguments(id, order, indexes) {
   const sort = order === "created" ? [] : ["--sort", order, "--reverse"];
-  return ["executions", id, ...sort];
+  return ["executions", id, ...option("--index", indexes), ...sort];
 }
 
 /** @param {string} id @param {{ execution: string, stream: string }} only */

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
 
-/** @import { Look, NodeRecord } from "../types.d.ts" */
+/** @import { Look, Member, NodeRecord } from "../types.d.ts" */
 
 /** @type {Record<string, Look>} */
 const JOBS = {
@@ -80,6 +80,13 @@ export function nodeLook(node) {
   if (node.Eligibility !== "ELIGIBLE") return nodeWord(node.Eligibility);
   if (node.Health.State !== "HEALTHY") return nodeWord(node.Health.State);
   return nodeWord("CONNECTED");
+}
+
+/** @param {Member} member @returns {Look} */
+export function memberLook({ Leads, Ready }) {
+  if (Leads) return { word: "Leads", tone: "completed", icon: "check" };
+  if (Ready) return { word: "Ready", tone: "waiting", icon: "clock" };
+  return { word: "Not ready", tone: "attention", icon: "warning" };
 }
 
 /** @param {string} state */

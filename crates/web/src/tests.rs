@@ -310,5 +310,5 @@ fn the_pages_stay_within_their_budget() {
     let pages = Pages::load();
     let size = |file: &File| file.gzip.as_ref().unwrap_or(&file.plain).len();
     let all: usize = pages.files.values().map(size).sum();
-    assert!(all <= 160_000, "all files have {all} bytes compressed, more than 160,000");
+    assert!(all <= 170_000, "all files have {all} bytes compressed, more than 170,000");
 }

@@ -124,6 +124,15 @@ Deno.test("what the Access page does is copied as commands", () => {
     ),
     "namespace put ci --registries docker.io,host:5000 --no-capabilities --max-priority 0",
   );
+  const Quota = { CPU: "4", QueuedExecutions: 0 };
+  assertEquals(
+    namespaceArguments({ Name: "ci", Description: "", Permissions: {}, Nodes: "", Quota }).join(" "),
+    "namespace put ci --quota-cpu 4 --quota-queued 0",
+  );
+  assertEquals(
+    namespaceArguments({ Name: "ci", Description: "", Permissions: {}, Nodes: "", Weight: 3 }).join(" "),
+    "namespace put ci --weight 3",
+  );
   assertEquals(permissionText(bounded), "registries: docker.io, host:5000; no capabilities");
 });
 

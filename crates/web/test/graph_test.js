@@ -22,6 +22,12 @@ Deno.test("a job is in a layer after all that it waits for", () => {
   assertEquals([found.layers, found.rows, found.lines.length], [3, 2, 4]);
 });
 
+Deno.test("a line knows whether each index waits for the same one", () => {
+  const { Jobs, Edges } = graph(["a", "b", "c"], [["a", "b"], ["a", "c"]]);
+  const found = layout({ Jobs, Edges: [{ ...Edges[0], Indexes: "Same" }, Edges[1]] });
+  assertEquals(found.lines.map(({ indexes }) => indexes), ["Same", undefined]);
+});
+
 Deno.test("a thousand jobs in one chain have a thousand layers, and no two share a place", () => {
   const names = Array.from({ length: 1000 }, (_, at) => `j${at}`);
   const edges = names.slice(1).map((name, at) => /** @type {[string, string]} */ ([names[at], name]));

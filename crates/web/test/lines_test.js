@@ -39,8 +39,9 @@ Deno.test("what is chosen on a tab is an argument of jobctl, and what is not is 
   assertEquals(stopArguments(["j-1", "j-2"], "too slow"), ["stop", "j-1", "j-2", "--reason", "too slow"]);
   assertEquals(rerunArguments("j-1", "Failed"), ["rerun", "j-1", "--failed", "--detach"]);
   assertEquals(rerunArguments("j-1", "All"), ["rerun", "j-1", "--detach"]);
-  assertEquals(executionArguments("j-1", "created"), ["executions", "j-1"]);
-  assertEquals(executionArguments("j-1", "state"), ["executions", "j-1", "--sort", "state", "--reverse"]);
+  assertEquals(rerunArguments("j-1", "All", true), ["rerun", "j-1", "--downstream"]);
+  assertEquals(executionArguments("j-1", "created", "2-5"), ["executions", "j-1", "--index", "2-5"]);
+  assertEquals(executionArguments("j-1", "state", ""), ["executions", "j-1", "--sort", "state", "--reverse"]);
   assertEquals(logArguments("j-1", { execution: "", stream: "stderr" }), [
     ...["logs", "j-1", "--follow", "--stream", "stderr"],
   ]);

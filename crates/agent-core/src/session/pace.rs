@@ -70,10 +70,12 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::String;
+
     use super::*;
 
     fn answer(lease_seconds: u64, heartbeat_seconds: u64) -> HeartbeatAnswer {
-        HeartbeatAnswer { lease_seconds, heartbeat_seconds, probe: None }
+        HeartbeatAnswer { lease_seconds, heartbeat_seconds, probe: None, term: String::new() }
     }
 
     #[test]

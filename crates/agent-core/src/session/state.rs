@@ -91,6 +91,7 @@ mod tests {
             heartbeat_seconds: 3,
             membership,
             causes: alloc::vec::Vec::new(),
+            term: alloc::string::String::new(),
         };
         state.joined(&answer, NOON);
         assert_eq!(state.session(), Some(7));

@@ -26,7 +26,10 @@ impl CredentialType {
             SourceType::UrlDownload => Some(Self::Http),
             SourceType::S3 => Some(Self::S3),
             SourceType::RepoClone | SourceType::RepoCloneLfs => Some(Self::Git),
-            SourceType::Inline | SourceType::LocalDirectory | SourceType::Ipfs => None,
+            SourceType::Inline
+            | SourceType::LocalDirectory
+            | SourceType::Ipfs
+            | SourceType::Job => None,
         }
     }
 }

@@ -107,7 +107,8 @@ fn add_source<'a>(
         SourceType::UrlDownload
         | SourceType::Inline
         | SourceType::LocalDirectory
-        | SourceType::Ipfs => Server::Url(text(params, "URL")),
+        | SourceType::Ipfs
+        | SourceType::Job => Server::Url(text(params, "URL")),
     };
     let kind = CredentialType::of_source(source_type);
     add(named, format!("{field}.Params"), params, kind, server);

@@ -58,6 +58,9 @@ pub struct HeartbeatAnswer {
     /// Every answer repeats the request until the outcome has arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<u64>,
+    /// As in the answer to joining.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub term: String,
 }
 
 // === impl Heartbeat ===
@@ -86,6 +89,7 @@ impl HeartbeatAnswer {
             lease_seconds,
             heartbeat_seconds: (lease_seconds / HEARTBEATS_PER_LEASE).max(1),
             probe: None,
+            term: String::new(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Unpacks untrusted tars: no entry leaves the directory, and size and number are bounded.
 
+pub(crate) mod part;
+
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -14,6 +16,7 @@ use unpack::{BadPath, Beneath, Entries, Entry, RelativePath};
 
 use crate::data::omitted::{Omitted, shown};
 use crate::host::disk::Disk;
+use part::{Part, Selected};
 
 /// Bytes per write, and the smallest hole.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -38,8 +41,6 @@ pub(crate) enum ArchiveError {
     Unusable { path: String, reason: &'static str },
     #[error("an entry {}", BadPath::TooDeep)]
     TooDeep,
-    #[error("its entry '{path}' is a sparse file, which this node does not unpack")]
-    Sparse { path: String },
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -60,6 +61,7 @@ pub(crate) struct Unpacked {
     pub(crate) bytes: u64,
     /// Entries that are no files, directories or links.
     pub(crate) omitted: Omitted,
+    pub(crate) selected: Selected,
 }
 
 /// Unpacks files, directories and links below `into`, and skips other entries.
@@ -74,9 +76,23 @@ pub(crate) fn unpack(
     modes: Modes,
     disk: &Disk,
 ) -> Result<Unpacked, ArchiveError> {
+    unpack_part(reader, &Part::everything(), into, limit, modes, disk)
+}
+
+/// The same for a part of the archive; the size of the rest does not matter.
+pub(crate) fn unpack_part(
+    reader: impl Read,
+    part: &Part,
+    into: &Path,
+    limit: impl Into<SizeLimit>,
+    modes: Modes,
+    disk: &Disk,
+) -> Result<Unpacked, ArchiveError> {
     let limit = limit.into();
     let mut unpacking = Unpacking {
         into: Beneath::create(into)?,
+        part,
+        selected: part.initially(),
         modes,
         disk,
         stored_bytes: 0,
@@ -94,16 +110,22 @@ pub(crate) fn unpack(
         if count > MAX_ENTRIES {
             return Err(ArchiveError::TooManyEntries);
         }
-        total_bytes = total_bytes.saturating_add(entry.size_bytes);
+        let Some((path, selected)) = part.place(&entry)? else { continue };
+        let apparent_bytes = entry.sparse.as_ref().map_or(entry.size_bytes, |it| it.size_bytes);
+        total_bytes = total_bytes.saturating_add(apparent_bytes);
         if total_bytes > most {
             return Err(ArchiveError::TooLarge { limit_bytes: most, least_bytes: total_bytes });
         }
-        unpacking.take(&entry, &mut entries)?;
+        if unpacking.selected != Selected::File {
+            unpacking.selected = selected;
+        }
+        unpacking.take(path, &entry, &mut entries)?;
     }
+    let selected = unpacking.selected;
     let omitted = std::mem::take(&mut unpacking.omitted);
     let bytes = unpacking.stored_bytes;
     unpacking.finish()?;
-    Ok(Unpacked { bytes, omitted })
+    Ok(Unpacked { bytes, omitted, selected })
 }
 
 /// How large an archive may become.
@@ -122,6 +144,8 @@ const HOLES: u64 = 100;
 struct Unpacking<'a> {
     stored_bytes: u64,
     limit_bytes: u64,
+    part: &'a Part,
+    selected: Selected,
     into: Beneath,
     modes: Modes,
     disk: &'a Disk,
@@ -148,8 +172,12 @@ impl From<u64> for SizeLimit {
 // === impl Unpacking ===
 
 impl Unpacking<'_> {
-    fn take(&mut self, entry: &Entry, content: &mut impl Read) -> Result<(), ArchiveError> {
-        let path = relative(&entry.path)?;
+    fn take(
+        &mut self,
+        path: RelativePath,
+        entry: &Entry,
+        content: &mut impl Read,
+    ) -> Result<(), ArchiveError> {
         let refused = |error: io::Error| refused(&entry.path, error);
         match entry.kind {
             EntryType::Directory => {
@@ -163,11 +191,16 @@ impl Unpacking<'_> {
             }
             EntryType::Symlink => self.into.create_link(&path, &entry.link).map_err(refused)?,
             EntryType::Link => {
-                let target = relative(&entry.link)?;
+                let target = self.part.target(entry)?;
                 self.into.create_hard_link(&path, &target).map_err(refused)?;
             }
             EntryType::GNUSparse => {
-                return Err(ArchiveError::Sparse { path: shown(&entry.path) });
+                let missing = || io::Error::other("a file with holes does not say where they are");
+                let sparse = entry.sparse.as_ref().ok_or_else(missing)?;
+                let mut file = self.into.create_file(&path).map_err(refused)?;
+                self.store(entry.size_bytes)?;
+                sparse.fill(&mut file, content)?;
+                file.set_permissions(Permissions::from_mode(self.modes.of_file(entry.mode)))?;
             }
             EntryType::Fifo => self.omitted.add(&entry.path, "a named pipe"),
             EntryType::Char | EntryType::Block => self.omitted.add(&entry.path, "a device"),
@@ -181,23 +214,28 @@ impl Unpacking<'_> {
         let mut size_bytes: u64 = 0;
         loop {
             let filled = read_chunk(content, &mut self.buffer)?;
-            let chunk = &self.buffer[..filled];
-            if chunk.is_empty() {
+            let bytes = filled as u64;
+            if filled == 0 {
                 return Ok(file.set_len(size_bytes)?);
             }
-            if chunk.iter().all(|byte| *byte == 0) {
-                file.seek(SeekFrom::Current(chunk.len().try_into().map_err(io::Error::other)?))?;
+            if self.buffer[..filled].iter().all(|byte| *byte == 0) {
+                file.seek(SeekFrom::Current(bytes.try_into().map_err(io::Error::other)?))?;
             } else {
-                self.stored_bytes += chunk.len() as u64;
-                if self.stored_bytes > self.limit_bytes {
-                    let (limit_bytes, least_bytes) = (self.limit_bytes, self.stored_bytes);
-                    return Err(ArchiveError::TooLarge { limit_bytes, least_bytes });
-                }
-                self.disk.take(chunk.len() as u64)?;
-                file.write_all(chunk)?;
+                self.store(bytes)?;
+                file.write_all(&self.buffer[..filled])?;
             }
-            size_bytes += chunk.len() as u64;
+            size_bytes += bytes;
         }
+    }
+
+    /// Counts bytes that are about to take space, or refuses them.
+    fn store(&mut self, bytes: u64) -> Result<(), ArchiveError> {
+        self.stored_bytes = self.stored_bytes.saturating_add(bytes);
+        if self.stored_bytes > self.limit_bytes {
+            let (limit_bytes, least_bytes) = (self.limit_bytes, self.stored_bytes);
+            return Err(ArchiveError::TooLarge { limit_bytes, least_bytes });
+        }
+        Ok(self.disk.take(bytes)?)
     }
 
     /// Modes of directories come last, deepest first: a directory may deny access to its content.

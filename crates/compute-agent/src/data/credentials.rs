@@ -96,6 +96,20 @@ impl Grantor {
     }
 }
 
+impl Grantor {
+    /// Those of these archives on which live jobs depend.
+    pub(crate) async fn needed_archives(
+        &self,
+        ids: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, Failure> {
+        match self {
+            Self::Orchestrator(handover) => handover.needed_archives(ids).await,
+            #[cfg(test)]
+            Self::Test(_) => Ok(Vec::new()),
+        }
+    }
+}
+
 // === impl Granted ===
 
 impl Granted {

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::job_input::InputResults;
 use api_types::source::SourceType;
 use confine::Confinement;
 use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
@@ -19,8 +20,9 @@ use tokio::sync::mpsc;
 
 use crate::data::inputs::Sources;
 use crate::data::inputs::cache::handle::CacheHandle;
-use crate::data::inputs::cache::parent::ParentCache;
 use crate::data::inputs::fetcher::order::{FromFetcher, MEMORY_BYTES, Order, ToFetcher, VARIABLES};
+use crate::data::inputs::fetcher::parent::Parent;
+use crate::data::inputs::job::relay::InputRelay;
 use crate::data::inputs::placement::Quota;
 use crate::data::inputs::source::Fetch;
 use crate::data::retry::AttemptError;
@@ -105,7 +107,12 @@ fn confinement(order: &Order) -> Confinement {
     Confinement {
         read,
         write: vec![order.place.root().to_owned(), PathBuf::from("/dev/null")],
-        network: kind != SourceType::Inline,
+        network: match kind {
+            SourceType::Inline => false,
+            // The agent passes on what the orchestrator relays.
+            SourceType::Job => order.results.as_ref().is_some_and(has_servers),
+            _ => true,
+        },
         memory_bytes: match kind {
             SourceType::RepoClone => GIT_MEMORY_BYTES,
             SourceType::RepoCloneLfs => LFS_MEMORY_BYTES,
@@ -117,15 +124,22 @@ fn confinement(order: &Order) -> Confinement {
     }
 }
 
+/// Whether some of the results are on servers.
+fn has_servers(results: &InputResults) -> bool {
+    results.results.iter().any(|result| result.source.is_some())
+}
+
 async fn fetch(order: Order) -> io::Result<()> {
     let sources = Sources::new(&order.settings.settings(), PathBuf::new());
     let quota = Arc::new(Quota::from_record(&order.quota));
     let (to_answers, answers) = mpsc::unbounded_channel();
     std::thread::Builder::new().spawn(move || read_answers(&to_answers))?;
-    let parent = ParentCache::new(say, answers);
+    let parent = Arc::new(Parent::new(say, answers));
     let fetch = Fetch {
         input: &order.input,
         credential: order.credential.as_ref(),
+        results: order.results.as_ref(),
+        relay: InputRelay::Parent(Arc::clone(&parent)),
         place: order.place.clone(),
         quota: Arc::clone(&quota),
         cache: CacheHandle::Parent(&parent),

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use agent_core::execution::Failure;
-use api_client::{Client, ClientError};
+use api_client::{Client, ClientError, Download};
 use api_types::credential::{CredentialValue, CredentialsRequest};
+use api_types::job_input::{
+    Archives, InputArchiveRequest, InputResults, InputResultsRequest, MAX_ARCHIVES_PER_REQUEST,
+};
 use api_types::secret::{SecretValue, SecretsRequest};
 use api_types::{Code, ExecutionId, NodeId};
 
+use crate::data::retry::AttemptError;
 use crate::host::backoff::Backoff;
 
 /// Delays between attempts to reach the orchestrator.
@@ -48,6 +52,66 @@ impl Handover {
     }
 }
 
+/// What the orchestrator relays of other jobs.
+impl Handover {
+    /// Which results an input of the execution has. However long the orchestrator is away; the caller
+    /// cancels it.
+    pub(super) async fn input_results(
+        &self,
+        id: ExecutionId,
+        input: u32,
+    ) -> Result<InputResults, Failure> {
+        let request = InputResultsRequest { execution_id: id, input };
+        let ask = || self.client.input_results(self.node_id, &request);
+        patiently(ask, "the results of another job").await
+    }
+
+    /// Opens one of the archives; makes one attempt to reach the node that has it.
+    pub(super) async fn input_archive(
+        &self,
+        request: &InputArchiveRequest,
+    ) -> Result<Download, AttemptError> {
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        loop {
+            let error = match self.client.input_archive(self.node_id, request).await {
+                Ok(download) => return Ok(download),
+                Err(error) => error,
+            };
+            match error.code() {
+                Some(Code::NodeUnavailable) => {
+                    return Err(AttemptError::transient(message(&error)));
+                }
+                _ => await_retry(&error, "an archive", &mut backoff)
+                    .await
+                    .map_err(AttemptError::Permanent)?,
+            }
+        }
+    }
+
+    /// Those of these archives that have to stay, because live jobs depend on the jobs that published
+    /// them. However long the orchestrator is away.
+    pub(crate) async fn needed_archives(
+        &self,
+        ids: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, Failure> {
+        let mut needed = Vec::new();
+        for part in ids.chunks(MAX_ARCHIVES_PER_REQUEST) {
+            let archives = Archives { executions: part.to_vec() };
+            let ask = || async {
+                match self.client.needed_archives(self.node_id, &archives).await {
+                    // An orchestrator of an earlier release, which has no jobs that read results.
+                    Err(error) if error.code() == Some(Code::PathNotFound) => {
+                        Ok(Archives::default())
+                    }
+                    answer => answer,
+                }
+            };
+            needed.extend(patiently(ask, "which archives are needed").await?.executions);
+        }
+        Ok(needed)
+    }
+}
+
 async fn patiently<T, A: Future<Output = Result<T, ClientError>>>(
     ask: impl Fn() -> A,
     what: &str,
@@ -58,19 +122,31 @@ async fn patiently<T, A: Future<Output = Result<T, ClientError>>>(
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        match error.code() {
-            // It may exist later: the job waits for it, on whichever node.
-            Some(Code::SecretNotFound | Code::CredentialNotFound) => {
-                return Err(Failure::missing(message(&error)));
-            }
-            // A certificate that is being renewed, or a session that begins again.
-            Some(Code::Unauthenticated | Code::StaleSession) => {}
-            _ if error.is_transient() => {}
-            _ => return Err(Failure::node(format!("cannot get {what}: {}", message(&error)))),
-        }
-        tracing::debug!(%error, what, "the orchestrator does not answer; asking again");
-        backoff.wait().await;
+        await_retry(&error, what, &mut backoff).await?;
     }
+}
+
+/// Waits until it makes sense to ask again, unless it does not.
+async fn await_retry(
+    error: &ClientError,
+    what: &str,
+    backoff: &mut Backoff,
+) -> Result<(), Failure> {
+    match error.code() {
+        // It may exist later: the job waits for it, on whichever node.
+        Some(Code::SecretNotFound | Code::CredentialNotFound) => {
+            return Err(Failure::missing(message(error)));
+        }
+        // Of another job, which has ended: they will not exist later either.
+        Some(Code::ResultNotFound) => return Err(Failure::task(message(error))),
+        // A certificate that is being renewed, or a session that begins again.
+        Some(Code::Unauthenticated | Code::StaleSession) => {}
+        _ if error.is_transient() => {}
+        _ => return Err(Failure::node(format!("cannot get {what}: {}", message(error)))),
+    }
+    tracing::debug!(%error, what, "the orchestrator does not answer; asking again");
+    backoff.wait().await;
+    Ok(())
 }
 
 /// The orchestrator's own words, where it said something.

@@ -9,6 +9,7 @@ pub(crate) mod cache;
 pub(crate) mod fetcher;
 mod inline;
 mod ipfs;
+pub(crate) mod job;
 mod local_directory;
 pub(crate) mod placement;
 pub(crate) mod repository;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use agent_core::execution::Failure;
 use api_types::ExecutionId;
 use api_types::credential::CredentialValue;
+use api_types::job_input::InputResults;
 use api_types::protocol::Work;
 use api_types::source::{InputSource, SourceType};
 use futures_util::future::FutureExt;
@@ -44,6 +46,8 @@ use cache::handle::CacheHandle;
 use fetcher::Fetcher;
 use inline::Inline;
 use ipfs::Ipfs;
+use job::JobResults;
+use job::relay::{InputRelay, OtherJobs};
 use local_directory::LocalDirectory;
 use placement::{InputDestination, MountedInput, Quota, check_file_name};
 use repository::{LargeFiles, Programs, Repository};
@@ -61,12 +65,22 @@ pub(crate) struct Sources {
     repository: Option<Repository>,
     repository_lfs: Option<Repository>,
     ipfs: Option<Ipfs>,
+    job: JobResults,
     cache: Cache,
     /// Fetches in processes of their own; without it this process fetches.
     fetcher: Option<Fetcher>,
     /// The limit for the inputs of a task that requests no disk.
     max_bytes: u64,
     disk: Disk,
+}
+
+/// What the orchestrator gave for one input.
+struct Given<'a> {
+    /// What its `Params` name.
+    credential: Option<&'a CredentialValue>,
+    /// What it has that is results of a job.
+    results: Option<InputResults>,
+    relay: InputRelay,
 }
 
 // === impl Sources ===
@@ -91,13 +105,16 @@ impl Sources {
             large_files,
             retry: RetryPolicy::NETWORK,
         };
-        let ipfs = Kubo::new(&settings.ipfs.api).map(|kubo| Ipfs::new(kubo, RetryPolicy::NETWORK));
+        let kubo = Kubo::new(&settings.ipfs.api);
+        let ipfs = kubo.clone().map(|kubo| Ipfs::new(kubo, RetryPolicy::NETWORK));
+        let s3 = || S3::new(Buckets::new(settings, client.clone(), RetryPolicy::NETWORK));
         Self {
             inline: Inline,
+            job: JobResults::new(s3(), kubo, RetryPolicy::NETWORK),
             ipfs,
             repository: programs.git.then(|| repository(LargeFiles::Left)),
             repository_lfs: programs.git_lfs.then(|| repository(LargeFiles::Fetched)),
-            s3: S3::new(Buckets::new(settings, client.clone(), RetryPolicy::NETWORK)),
+            s3: s3(),
             url_download: UrlDownload::new(client, RetryPolicy::NETWORK),
             local_directory: LocalDirectory::new(&settings.allow_local_paths),
             // The cache lies in the data directory, which exists.
@@ -129,6 +146,7 @@ impl Sources {
             SourceType::RepoClone => self.repository.as_ref().map(some),
             SourceType::RepoCloneLfs => self.repository_lfs.as_ref().map(some),
             SourceType::Ipfs => self.ipfs.as_ref().map(some),
+            SourceType::Job => Some(&self.job),
         }
     }
 
@@ -154,7 +172,7 @@ impl Sources {
         &self,
         inputs: &[InputSource],
         work: &Work,
-        granted: &Granted,
+        (granted, other_jobs): (&Granted, &OtherJobs),
         dir: &ExecutionDir,
         progress: &Progress,
     ) -> Result<Vec<MountedInput>, Failure> {
@@ -165,30 +183,46 @@ impl Sources {
         });
         let mut mounted = Vec::with_capacity(inputs.len());
         for (index, input) in inputs.iter().enumerate() {
-            let kind = input.source.source_type;
-            let name = format!("input {index} ({kind}, for '{}')", input.target);
-            let before_bytes = quota.taken_bytes();
-            let progress_text =
-                || format!("fetching {name}: {}", quota.progress_text(before_bytes));
-            let credential = granted.named_in(&input.source.params)?;
-            // A large future, in every execution's.
-            let fetch = || Box::pin(self.fetch_one(index, (input, credential), &quota, cache, dir));
-            let mut fetched = progress.during(fetch(), progress_text).await;
-            // Cached inputs are evicted before a task fails for lack of space.
-            if fetched.is_err() && self.disk.shortage().is_some() && self.cache.make_room().await {
-                quota.give_back(quota.taken_bytes().saturating_sub(before_bytes));
-                fetched = progress.during(fetch(), progress_text).await;
-            }
-            let held = fetched.and_then(|mounted| match (kind, &self.local_directory) {
-                (SourceType::LocalDirectory, Some(local)) => {
-                    local.hold(dir.id(), &mounted).map(|()| mounted)
+            let fetching = async {
+                let kind = input.source.source_type;
+                let name = format!("input {index} ({kind}, for '{}')", input.target);
+                let before_bytes = quota.taken_bytes();
+                let progress_text =
+                    || format!("fetching {name}: {}", quota.progress_text(before_bytes));
+                let of_input = |failure: Failure| Failure {
+                    message: format!("{name}: {}", failure.message),
+                    ..failure
+                };
+                let given = Given {
+                    credential: granted.named_in(&input.source.params)?,
+                    results: match kind {
+                        SourceType::Job => {
+                            Some(other_jobs.results(index, progress).await.map_err(of_input)?)
+                        }
+                        _ => None,
+                    },
+                    relay: other_jobs.relay(index),
+                };
+                let fetch = || self.fetch_one(index, (input, &given), &quota, cache, dir);
+                let mut fetched = progress.during(fetch(), progress_text).await;
+                // Cached inputs are evicted before a task fails for lack of space.
+                if fetched.is_err()
+                    && self.disk.shortage().is_some()
+                    && self.cache.make_room().await
+                {
+                    quota.give_back(quota.taken_bytes().saturating_sub(before_bytes));
+                    fetched = progress.during(fetch(), progress_text).await;
                 }
-                _ => Ok(mounted),
-            });
-            mounted.push(held.map_err(|failure| Failure {
-                message: format!("{name}: {}", failure.message),
-                ..failure
-            })?);
+                let held = fetched.and_then(|mounted| match (kind, &self.local_directory) {
+                    (SourceType::LocalDirectory, Some(local)) => {
+                        local.hold(dir.id(), &mounted).map(|()| mounted)
+                    }
+                    _ => Ok(mounted),
+                });
+                held.map_err(of_input)
+            };
+            // A large future, in every execution's.
+            mounted.push(Box::pin(fetching).await?);
         }
         refuse_overlaps(&mounted)?;
         Ok(mounted)
@@ -211,7 +245,7 @@ impl Sources {
     async fn fetch_one(
         &self,
         index: usize,
-        (input, credential): (&InputSource, Option<&CredentialValue>),
+        (input, given): (&InputSource, &Given<'_>),
         quota: &Arc<Quota>,
         cache: CacheHandle<'_>,
         dir: &ExecutionDir,
@@ -224,16 +258,20 @@ impl Sources {
             .and_then(|()| std::fs::create_dir_all(&root))
             .map_err(|error| disk::failure(&error))?;
         let place = InputDestination::new(root, input);
+        let Given { credential, results, relay } = given;
+        let results = results.as_ref();
         let fetch = async {
             match self.fetcher.as_ref().filter(|_| Fetcher::is_for(input)) {
                 // A large future, in every execution's.
                 Some(fetcher) => {
-                    let order = fetcher.order(input, credential, &place, quota);
-                    fetcher.fetch(order, quota, &cache).boxed().await
+                    let order = fetcher.order(input, (*credential, results), &place, quota);
+                    fetcher.fetch(order, quota, &cache, relay).boxed().await
                 }
                 None => {
                     let (place, quota) = (place.clone(), Arc::clone(quota));
-                    source.fetch(Fetch { input, credential, place, quota, cache }).await
+                    let (credential, relay) = (*credential, relay.clone());
+                    let fetch = Fetch { input, credential, results, relay, place, quota, cache };
+                    source.fetch(fetch).await
                 }
             }
         };

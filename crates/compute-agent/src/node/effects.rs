@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, warn};
 
+use crate::data::inputs::job::relay::OtherJobs;
 use crate::data::progress::Progress;
 use crate::host::backoff::Backoff;
 use crate::host::clock;
@@ -70,7 +71,9 @@ impl EffectRunner {
         let asking = handover.grant(id, &work.task, &progress);
         let granted = cancel.run_until_cancelled(asking).await;
         let granted = granted.ok_or(ExecutorError::Cancelled)??;
-        let fetching = self.files.sources.fetch_all(&wanted, &work, &granted, &dir, &progress);
+        let other_jobs = OtherJobs::Orchestrator { handover: handover.clone(), id };
+        let given = (&granted, &other_jobs);
+        let fetching = self.files.sources.fetch_all(&wanted, &work, given, &dir, &progress);
         let fetching = async {
             let fetched = cancel.run_until_cancelled(fetching).await;
             fetched.ok_or_else(|| Failure::from(ExecutorError::Cancelled))
@@ -144,6 +147,14 @@ impl EffectRunner {
             if cancel.run_until_cancelled(backoff.wait()).await.is_none() {
                 return Ok(None);
             }
+        }
+    }
+
+    /// Before its end is watched: the task runs since then, by the steady clock.
+    pub(crate) fn note_start(&self, id: ExecutionId, work: &Arc<Work>, at: Timestamp) {
+        self.observer.runs(id, work, clock::wall_at(at));
+        if let Ok(executor) = self.executor(work) {
+            executor.note_start(id, work, at);
         }
     }
 

@@ -227,7 +227,7 @@ impl Supervisor {
         if let (Effect::Watch { .. }, Phase::Running { started_at, .. }) =
             (&effect, &execution.phase)
         {
-            self.runner.observer.runs(id, &execution.work, clock::wall_at(*started_at));
+            self.runner.note_start(id, &execution.work, *started_at);
         }
         let (work, gpus) = (Arc::clone(&execution.work), execution.gpus.clone());
         let handle = ExecutionHandle { id, work, gpus, mailbox };

@@ -29,6 +29,8 @@ enum Broken {
     Silent,
     #[error("the orchestrator ended it")]
     Ended,
+    #[error("another orchestrator leads now")]
+    OtherTerm,
     #[error(transparent)]
     Protocol(#[from] Violation),
 }
@@ -39,12 +41,10 @@ impl Session {
         let mut follower = Follower::default();
         loop {
             follower.asks(clock::steady());
-            let broken = match self.client.assignments(self.node_id, session).await {
-                Ok(lines) => {
-                    debug!(session, "following the assignments");
-                    self.read(std::pin::pin!(lines), &mut follower).await
-                }
-                Err(error) => error.into(),
+            let term = self.watch.stream_term();
+            let broken = tokio::select! {
+                broken = self.follow_one(session, &mut follower) => broken,
+                () = self.watch.reopens(&term) => Broken::OtherTerm,
             };
             match broken {
                 Broken::Client(error) if is_refusal(&error) => return Refused,
@@ -55,6 +55,17 @@ impl Session {
                 broken => info!(reason = %broken, "the assignments stream broke off"),
             }
             tokio::time::sleep(follower.broke_off(mint::fraction())).await;
+        }
+    }
+
+    /// Opens a stream and reads it. If this is dropped, the next stream repeats what was under way.
+    async fn follow_one(&self, session: u64, follower: &mut Follower) -> Broken {
+        match self.client.assignments(self.node_id, session).await {
+            Ok(lines) => {
+                debug!(session, "following the assignments");
+                self.read(std::pin::pin!(lines), follower).await
+            }
+            Err(error) => error.into(),
         }
     }
 

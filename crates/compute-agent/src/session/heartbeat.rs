@@ -123,7 +123,7 @@ impl Sender {
                     if missed > 0 {
                         info!(missed, "the orchestrator answers again");
                     }
-                    self.session.renewed(pace.lease());
+                    self.session.renewed(pace.lease(), answer.term);
                     self.probes.requested(answer.probe);
                 }
                 Err(error) if is_refusal(&error) => return Refused,

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_core::session::SessionState;
+use agent_core::session::{SessionState, StreamTerm};
 use api_types::protocol::SessionAnswer;
 use tokio::sync::watch;
 
-use crate::host::clock;
+use crate::host::{clock, mint};
 
 /// The session state, shared by everything that uses it.
 #[derive(Debug)]
 pub(crate) struct SessionWatch {
     state: watch::Sender<SessionState>,
+    /// The term of the orchestrator that leads, by its last answer.
+    term: watch::Sender<String>,
     /// The last session that the orchestrator refused in any request.
     refused: watch::Sender<Option<u64>>,
     /// Why the orchestrator takes this agent for a copy of another.
@@ -23,8 +25,12 @@ pub(crate) struct SessionWatch {
 
 impl SessionWatch {
     pub(crate) fn new() -> Arc<Self> {
-        let state = watch::Sender::new(SessionState::default());
-        Arc::new(Self { state, refused: watch::Sender::new(None), copy: watch::Sender::new(None) })
+        Arc::new(Self {
+            state: watch::Sender::new(SessionState::default()),
+            term: watch::Sender::new(String::new()),
+            refused: watch::Sender::new(None),
+            copy: watch::Sender::new(None),
+        })
     }
 
     pub(crate) fn state(&self) -> SessionState {
@@ -71,7 +77,26 @@ impl SessionWatch {
         }
     }
 
+    /// A stream is about to be opened.
+    pub(super) fn stream_term(&self) -> StreamTerm {
+        StreamTerm::opened_under(&self.term.borrow())
+    }
+
+    /// Returns when a stream of a former leader is to be opened again.
+    pub(super) async fn reopens(&self, stream: &StreamTerm) {
+        let mut terms = self.term.subscribe();
+        loop {
+            let delay = stream.reopens_after(&terms.borrow_and_update(), mint::fraction());
+            if let Some(delay) = delay {
+                return tokio::time::sleep(delay).await;
+            }
+            // It cannot close while `self` lives.
+            drop(terms.changed().await);
+        }
+    }
+
     pub(super) fn joined(&self, answer: &SessionAnswer) {
+        self.term.send_replace(answer.term.clone());
         self.state.send_modify(|state| state.joined(answer, clock::steady()));
     }
 
@@ -79,7 +104,8 @@ impl SessionWatch {
         self.state.send_modify(SessionState::ended);
     }
 
-    pub(super) fn renewed(&self, granted: Duration) {
+    pub(super) fn renewed(&self, granted: Duration, term: String) {
+        self.term.send_replace(term);
         self.state.send_modify(|state| state.renewed(granted, clock::steady()));
     }
 }

@@ -79,7 +79,7 @@ impl Certifier {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let stopping = CancellationToken::new();
         let tls = Some(Arc::new(Tls::new(agents, callers)));
-        let listening = Listening { listener, connections: 16, tls };
+        let listening = Listening::new(listener, 16, tls);
         let presented = Arc::new(Mutex::new(Vec::new()));
         let (signer, seen) = (Arc::clone(&authority), Arc::clone(&requests));
         let tokens = Arc::clone(&presented);

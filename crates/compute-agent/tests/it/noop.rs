@@ -33,6 +33,51 @@ async fn many_executions_complete_each_with_three_reports() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_waits_and_then_fails_if_it_is_its_turn() {
+    let node = Node::start(|_| ()).await;
+    // Of three executions, this is the last.
+    let params = |every: u32| json!({"WaitMilliseconds": 300, "FailEvery": every});
+    let begin = std::time::Instant::now();
+    let fails = node.orchestrator.run(work(EngineType::Noop, params(3))).await;
+    let completes = node.orchestrator.run(work(EngineType::Noop, params(2))).await;
+    let report = node.orchestrator.reported(fails, ComputeState::Failed).await;
+    assert_eq!((report.message.as_str(), report.cause), ("exit code 1", FailureCause::Task));
+    node.orchestrator.reported(completes, ComputeState::Completed).await;
+    assert!(begin.elapsed() >= std::time::Duration::from_millis(300));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_task_ends_when_it_is_stopped_or_runs_too_long() {
+    let node = Node::start(|_| ()).await;
+    let mut endless = work(EngineType::Noop, json!({"WaitMilliseconds": 86_400_000}));
+    let id = node.orchestrator.run(endless.clone()).await;
+    node.orchestrator.reported(id, ComputeState::BidAccepted).await;
+    node.orchestrator.want_state(id, DesiredState::Stopped, "enough");
+    let report = node.orchestrator.reported(id, ComputeState::Cancelled).await;
+    assert_eq!(report.message, "enough");
+    assert_eq!(report.run_output.expect("its output").exit_code, 143);
+    endless.task.timeouts.execution_timeout = 1;
+    let id = node.orchestrator.run(endless).await;
+    let report = node.orchestrator.reported(id, ComputeState::Failed).await;
+    assert_eq!(report.message, "execution timeout: still running after 1 s");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_task_outlives_its_agent_and_fails_as_before() {
+    let mut node = Node::start(|_| ()).await;
+    let params = |milliseconds: u32| json!({"WaitMilliseconds": milliseconds, "FailEvery": 1});
+    let id = node.orchestrator.run(work(EngineType::Noop, params(500))).await;
+    let endless = node.orchestrator.run(work(EngineType::Noop, params(86_400_000))).await;
+    node.orchestrator.reported(id, ComputeState::BidAccepted).await;
+    node.orchestrator.reported(endless, ComputeState::BidAccepted).await;
+    node.kill_agent().await;
+    node.start_agent().await;
+    let report = node.orchestrator.reported(id, ComputeState::Failed).await;
+    assert_eq!(report.message, "exit code 1");
+    node.wait_for_phase(endless, "Running").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unsupported_task_is_declined_with_the_reason() {
     let node = Node::start(|_| ()).await;
     let input = |kind, target: &str| InputSource {
@@ -54,6 +99,10 @@ async fn an_unsupported_task_is_declined_with_the_reason() {
     for (offered, reason) in [
         (work(EngineType::Wasm, json!({})), "this node has no engine 'wasm'"),
         (work(EngineType::Docker, json!({})), "this node has no engine 'docker'"),
+        (
+            work(EngineType::Noop, json!({"FailEvery": "two"})),
+            "the Params of the noop engine are invalid: invalid type: string",
+        ),
         (large, "this node has"),
         (publishes, "publisher 'ipfs' is not supported on this node; supported: noop, local"),
         (reads, "input 0 (s3): not supported on this node; supported: inline, urldownload"),

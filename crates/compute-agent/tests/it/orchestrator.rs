@@ -48,7 +48,11 @@ struct State {
     is_old: bool,
     /// The probe that it requests.
     probe: Option<u64>,
+    /// Of the orchestrator that leads.
+    term: String,
     streams: Vec<mpsc::UnboundedSender<AssignmentLine>>,
+    /// Streams of a former leader.
+    silent: Vec<mpsc::UnboundedSender<AssignmentLine>>,
 }
 
 impl Orchestrator {
@@ -106,6 +110,15 @@ impl Orchestrator {
         self.change(|state| (state.is_old, state.session) = (true, state.session + 1));
     }
 
+    /// Leads under this term; the streams of the former leader stay open and say nothing.
+    pub(crate) fn leads_under(&self, term: &str) {
+        self.change(|state| {
+            state.term = term.to_owned();
+            let streams = std::mem::take(&mut state.streams);
+            state.silent.extend(streams);
+        });
+    }
+
     /// Requests this probe in every answer to a heartbeat.
     pub(crate) fn request_probe(&self, probe: Option<u64>) {
         self.change(|state| state.probe = probe);
@@ -142,6 +155,15 @@ impl Orchestrator {
     /// Removes it from the desired state; the node learns of it with the next stream.
     pub(crate) fn forget(&self, id: ExecutionId) {
         self.change(|state| drop(state.desired.remove(&id)));
+    }
+
+    /// Lost what it had learned of this execution after a state; the node learns it with the next
+    /// stream.
+    pub(crate) fn forgets_reports(&self, id: ExecutionId, known: ComputeState) {
+        self.change(|state| {
+            state.desired.get_mut(&id).expect("an execution").compute_state = known;
+            state.streams.clear();
+        });
     }
 
     pub(crate) fn break_streams(&self) {
@@ -182,6 +204,15 @@ impl Orchestrator {
         self.wait(&format!("a report about {id}"), |state| {
             let mut of_it = state.came.iter().filter(|report| report.execution_id == id);
             of_it.find(|report| wanted(report)).cloned()
+        })
+        .await
+    }
+
+    /// The report about it that comes after this many.
+    pub(crate) async fn report_after(&self, id: ExecutionId, number: usize) -> Report {
+        self.wait(&format!("another report about {id}"), |state| {
+            let mut of_it = state.came.iter().filter(|report| report.execution_id == id);
+            of_it.nth(number).cloned()
         })
         .await
     }

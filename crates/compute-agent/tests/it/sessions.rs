@@ -1,5 +1,8 @@
 //! Joining, heartbeats, and an orchestrator that comes and goes.
 
+use std::time::{Duration, Instant};
+
+use agent_core::session::SILENCE;
 use api_types::engine::{EngineType, PublisherType};
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::source::SourceType;
@@ -78,4 +81,45 @@ async fn an_unreachable_orchestrator_stops_no_work_and_gets_all_reports_later() 
     let report = node.orchestrator().reported(id, ComputeState::Completed).await;
     assert_eq!(report.run_output.unwrap().stdout, "done\n");
     node.nothing_is_left().await;
+}
+
+/// The streams of an orchestrator that lost the lead may stay open and say nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stream_is_opened_again_when_another_orchestrator_leads() {
+    let node = Node::start(|_| ()).await;
+    node.orchestrator.heartbeat(|_| true).await;
+    node.orchestrator.leads_under("b");
+    let began = Instant::now();
+    let id = node.orchestrator.run(work(EngineType::Noop, json!({}))).await;
+    node.orchestrator.reported(id, ComputeState::Completed).await;
+    // A heartbeat a second and a second of delay; without the term, the silence would have to last.
+    assert!(began.elapsed() < SILENCE - Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+/// As after the promotion of a standby that lagged behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_is_reported_again_to_an_orchestrator_that_knows_less() {
+    let Some(node) = DockerNode::start().await else { return };
+    let orchestrator = node.orchestrator();
+    let id = orchestrator.run(node.work(&["sleep", "60000"])).await;
+    orchestrator.reported(id, ComputeState::BidAccepted).await;
+    let before = orchestrator.all_reports(id).len();
+    orchestrator.forgets_reports(id, ComputeState::AskForBid);
+    let again = orchestrator.report_after(id, before).await;
+    assert_eq!(again.compute_state, ComputeState::BidAccepted);
+    orchestrator.want_state(id, DesiredState::Stopped, "");
+    orchestrator.reported(id, ComputeState::Cancelled).await;
+    node.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_uses_the_orchestrator_of_its_list_that_answers() {
+    let nothing = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let node = Node::start(|settings| {
+        settings.orchestrator = format!("http://{nothing},{}", settings.orchestrator);
+    })
+    .await;
+    let id = node.orchestrator.run(work(EngineType::Noop, json!({}))).await;
+    node.orchestrator.reported(id, ComputeState::Completed).await;
+    node.orchestrator.heartbeat(|_| true).await;
 }

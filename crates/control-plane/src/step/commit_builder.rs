@@ -18,6 +18,7 @@ use super::schedules::Schedules;
 use crate::audit::{Chains, Entries};
 use crate::batch::Batch;
 use crate::groups::{self, Change};
+use crate::quotas;
 use crate::records::{RecordKind, RecordWrite, Records};
 use crate::store::{IdempotencyRow, LookupResults, RequestKey};
 
@@ -106,6 +107,7 @@ impl<C> CommitBuilder<C> {
                 Reply::Recorded(Ok(()))
             }
             Request::Ask => Reply::Asked(now),
+            Request::Prove => Reply::Proved,
         };
         if let Some(mut entry) = audit.filter(|_| reply.is_done()) {
             entry.object = reply.made().unwrap_or(entry.object);
@@ -124,6 +126,9 @@ impl<C> CommitBuilder<C> {
         }
         for Change { namespace, name, limit } in groups::changes(writes) {
             self.handle(scheduler, arrived, Input::Group { namespace, name, limit });
+        }
+        for (namespace, to) in quotas::changes(writes) {
+            self.handle(scheduler, arrived, Input::Entitle { namespace, to });
         }
     }
 
@@ -150,7 +155,8 @@ impl<C> CommitBuilder<C> {
         if id_given && known.jobs.contains(&submit.id) {
             return Err(NotCreated::Refused(scheduler::input::Refusal::JobExists(submit.id)));
         }
-        submit.named = named(&submit).filter_map(|id| known.named.get(&id).cloned()).collect();
+        submit.named =
+            named(&submit).filter_map(|other| known.named.get(&other.job_id).cloned()).collect();
         let id = submit.id;
         let submit = Input::Submit(Box::new(submit));
         let created = match self.handle(scheduler, now, submit) {
@@ -185,7 +191,8 @@ impl<C> CommitBuilder<C> {
             return repeated(first, body_hash);
         }
         for (_, job) in &mut submit.jobs {
-            job.named = named(job).filter_map(|id| known.named.get(&id).cloned()).collect();
+            job.named =
+                named(job).filter_map(|other| known.named.get(&other.job_id).cloned()).collect();
         }
         let jobs = submit.jobs.iter().map(|(name, job)| (name.clone(), job.id)).collect();
         let created = CreateGraph { graph_id: submit.id, jobs, warnings };

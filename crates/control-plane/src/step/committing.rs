@@ -1,5 +1,7 @@
 //! The phase of a commit: how it begins, is repeated, and ends.
 
+use std::sync::Arc;
+
 use scheduler::time::Moment;
 
 use super::event::{Action, Delivery, Failure, Reason, Refused};
@@ -28,15 +30,19 @@ impl<C> Step<C> {
                     Err(error) => self.commit_failed(serving, writing, error, now.moment),
                 }
             }
+            Phase::Full { mut serving, probe: Probe::Renewing(probe, sent) } if probe == id => {
+                match result {
+                    Ok(_) => {
+                        serving.last_commit = id.number;
+                        self.gate.renewed(sent);
+                        vec![self.send_probe(serving, now)]
+                    }
+                    Err(error) => self.probe_failed(serving, error, now.moment),
+                }
+            }
             Phase::Full { serving, probe: Probe::UnderWay(probe) } if probe == id => match result {
                 Ok(_) => self.load(Reason::Writable, now.moment),
-                Err(StoreError::Full { .. } | StoreError::Unavailable) => {
-                    let probe = Probe::DueAt(now.moment + RETRY_EVERY);
-                    self.phase = Phase::Full { serving, probe };
-                    Vec::new()
-                }
-                Err(StoreError::Fenced) => self.load(Reason::Fenced, now.moment),
-                Err(error) => vec![Action::StepDown(Failure::Commit(error))],
+                Err(error) => self.probe_failed(serving, error, now.moment),
             },
             // The late answer to an attempt that was given up.
             phase @ (Phase::Loading(_)
@@ -47,6 +53,51 @@ impl<C> Step<C> {
                 self.phase = phase;
                 Vec::new()
             }
+        }
+    }
+
+    /// Full => Full: whether there is room again.
+    pub(super) fn probe(&mut self, serving: Box<Serving>, now: Stamp) -> Action<C> {
+        match self.gate.renewal_due() {
+            None => self.send_probe(serving, now),
+            Some(_) => {
+                let commit = serving.next_commit(Content::Batch(Arc::default()), now);
+                let probe = Probe::Renewing(commit.id, now.moment);
+                self.phase = Phase::Full { serving, probe };
+                Action::Commit(commit)
+            }
+        }
+    }
+
+    fn send_probe(&mut self, serving: Box<Serving>, now: Stamp) -> Action<C> {
+        let commit = serving.next_commit(Content::Probe, now);
+        self.phase = Phase::Full { serving, probe: Probe::UnderWay(commit.id) };
+        Action::Commit(commit)
+    }
+
+    /// Full => Full, Loading or SteppingDown.
+    fn probe_failed(
+        &mut self,
+        serving: Box<Serving>,
+        error: StoreError,
+        now: Moment,
+    ) -> Vec<Action<C>> {
+        match error {
+            StoreError::Full { .. } | StoreError::Unavailable => {
+                let probe = Probe::DueAt(now + RETRY_EVERY);
+                self.phase = Phase::Full { serving, probe };
+                Vec::new()
+            }
+            StoreError::Fenced => self.fenced(now),
+            error => vec![Action::StepDown(Failure::Commit(error))],
+        }
+    }
+
+    /// Another term began: => Loading, or => SteppingDown where it may be that of another process.
+    fn fenced(&mut self, now: Moment) -> Vec<Action<C>> {
+        match self.can_lose_the_lead() {
+            false => self.load(Reason::Fenced, now),
+            true => vec![Action::CloseStreams, Action::StepDown(Failure::LeadLost)],
         }
     }
 
@@ -176,7 +227,7 @@ impl<C> Step<C> {
             }
             StoreError::Fenced => {
                 let mut actions = vec![refuse(writing.held, why)];
-                actions.extend(self.load(Reason::Fenced, now));
+                actions.extend(self.fenced(now));
                 actions
             }
             // What failed may be the last step of a commit that a restart finds in the log.

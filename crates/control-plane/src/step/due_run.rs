@@ -30,7 +30,9 @@ impl<C> CommitBuilder<C> {
         let Some(plan) = schedules.plan(&key, version) else { return };
         let mut position = schedules::position(records, &key);
         let waited = position.queued.iter().position(|queued| *queued == due);
-        if plan.paused || (waited.is_none() && after != schedules::decided(plan, &position)) {
+        if plan.paused
+            || (waited.is_none() && after != schedules::decided(plan, &position, now.wall))
+        {
             return schedules.changed(&key, records, scheduler);
         }
         let live = schedules::live(&position, scheduler);

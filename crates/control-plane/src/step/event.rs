@@ -1,28 +1,25 @@
 //! What the step is given, and what it asks for.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use api_types::dependency::{Dependency, Indexes};
 use api_types::graph::CreateGraph;
 use api_types::job::CreateJob;
 use api_types::{JobId, Timestamp};
 use scheduler::change::Effect;
 use scheduler::input::{Answer, Input, Refusal, Submit, SubmitGraph};
-use scheduler::mint::Mint;
 use scheduler::silence::HeartbeatArrival;
 use scheduler::time::{Moment, Now};
-use scheduler::{Restore, RestoreError, Scheduler, Settings};
 
 use super::gate::Release;
 use super::schedules::DueTime;
-use crate::audit::{AuditEntry, Chains};
+use super::term_state::{TakeError, TermState};
+use crate::audit::AuditEntry;
 use crate::batch::NumberedCommit;
-use crate::groups;
 use crate::pruning::oldest_key;
-use crate::records::{RecordKey, RecordRefusal, RecordWrite, Records};
-use crate::store::{
-    CommitId, LoadRow, LookupResults, Outcome, Progress, RequestKey, Store, StoreError,
-};
+use crate::records::{RecordKey, RecordRefusal, RecordWrite};
+use crate::store::{CommitId, LoadRow, LookupResults, Outcome, RequestKey, Store, StoreError};
 
 /// Everything that can make the step act. `C` is the type of a caller that waits for an answer.
 pub enum Event<C> {
@@ -72,6 +69,9 @@ pub enum Request {
     Trigger(Box<Trigger>),
     /// Something about the scheduler's state that changes nothing; the caller knows what.
     Ask,
+    /// Whether this process still leads: a verdict that can stop a task leaves only after a commit
+    /// that began later.
+    Prove,
 }
 
 /// A job to be submitted, with what its answer needs in addition to the scheduler's.
@@ -121,24 +121,7 @@ pub struct Lookups {
     keys: Vec<RequestKey>,
     jobs: Vec<JobId>,
     /// On which submitted jobs depend.
-    named: Vec<JobId>,
-}
-
-/// The term that begins, and the state that was read under it.
-pub struct TermState {
-    pub progress: Progress,
-    pub scheduler: Box<Scheduler>,
-    pub records: Records,
-    pub audit: Chains,
-}
-
-/// Why a term does not begin.
-#[derive(Debug, thiserror::Error)]
-pub enum TakeError {
-    #[error("read the state database")]
-    Store(#[from] StoreError),
-    #[error("continue from the state database")]
-    Restore(#[from] RestoreError),
+    named: BTreeMap<JobId, Indexes>,
 }
 
 /// What the step asks for. Actions are carried out in their order.
@@ -191,6 +174,9 @@ pub enum Failure {
     Take(#[from] TakeError),
     #[error("commit to the state database")]
     Commit(#[source] StoreError),
+    /// Only with [`super::Trust::AfterCommit`].
+    #[error("another orchestrator has taken the lead")]
+    LeadLost,
 }
 
 /// What leaves in the order of the requests.
@@ -208,6 +194,7 @@ pub enum Reply {
     Recorded(Result<(), RecordRefusal>),
     /// To [`Request::Ask`]: the question may be put to the scheduler, as of this moment.
     Asked(Moment),
+    Proved,
 }
 
 /// Why a submission made no job.
@@ -232,6 +219,20 @@ impl<C, T> Envelope<C, T> {
     }
 }
 
+// === impl Delivery ===
+
+impl<C> Delivery<C> {
+    /// Whether an agent may stop a task because of it.
+    pub(super) fn can_stop_a_task(&self) -> bool {
+        match self {
+            Self::Effect(Effect::Assign { .. }) => true,
+            // What is missing in a snapshot stops.
+            Self::Reply(_, Reply::Answer(Answer::Assignments(_)) | Reply::Proved) => true,
+            Self::Effect(Effect::CloseStream { .. }) | Self::Reply(..) => false,
+        }
+    }
+}
+
 // === impl Reply ===
 
 impl Reply {
@@ -243,7 +244,7 @@ impl Reply {
             Self::Created(created) => created.is_ok(),
             Self::GraphCreated(created) => created.is_ok(),
             Self::Recorded(recorded) => recorded.is_ok(),
-            Self::Asked(_) => false,
+            Self::Asked(_) | Self::Proved => false,
         }
     }
 
@@ -256,7 +257,8 @@ impl Reply {
             | Self::GraphCreated(Err(_))
             | Self::Answer(_)
             | Self::Recorded(_)
-            | Self::Asked(_) => None,
+            | Self::Asked(_)
+            | Self::Proved => None,
         }
     }
 }
@@ -295,33 +297,11 @@ impl GraphSubmission {
     }
 
     /// The jobs outside the graph on which some of its jobs depend.
-    fn outside(&self) -> impl Iterator<Item = JobId> {
+    fn outside(&self) -> impl Iterator<Item = &Dependency> {
         let jobs = &self.submit.jobs;
         let members: HashSet<JobId> = jobs.iter().map(|(_, job)| job.id).collect();
         let all = jobs.iter().flat_map(|(_, job)| named(job));
-        all.filter(move |id| !members.contains(id))
-    }
-}
-
-// === impl TermState ===
-
-impl TermState {
-    /// Loads the state. The term must have begun before: what is read earlier may be outdated when
-    /// it begins. Leases restart as of `now`, which is asked once everything is read.
-    pub fn load(
-        store: &mut dyn Store,
-        progress: Progress,
-        settings: Settings,
-        mint: Mint,
-        now: impl FnOnce() -> Moment,
-    ) -> Result<Self, TakeError> {
-        let mut restore = Restore::new(settings, mint);
-        let records = Records::new(store.records()?);
-        groups::restore(&mut restore, &records);
-        let live = store.load(&mut |job| restore.job(job))?;
-        let scheduler = Box::new(restore.finish(live, now())?);
-        let audit = store.audit_chains()?;
-        Ok(Self { progress, scheduler, records, audit })
+        all.filter(move |dependency| !members.contains(&dependency.job_id))
     }
 }
 
@@ -335,21 +315,29 @@ impl Lookups {
                 Request::Submit(submission) => {
                     lookups.keys.extend(submission.request_key());
                     lookups.jobs.extend(submission.id_given.then_some(submission.submit.id));
-                    lookups.named.extend(named(&submission.submit));
+                    lookups.name(named(&submission.submit));
                 }
                 Request::Trigger(trigger) => lookups.keys.extend(trigger.submission.request_key()),
                 Request::SubmitGraph(graph) => {
                     lookups.keys.extend(graph.request_key());
-                    lookups.named.extend(graph.outside());
+                    lookups.name(graph.outside());
                 }
                 Request::Input(_)
                 | Request::Records(_)
                 | Request::Load(_)
                 | Request::Due(_)
-                | Request::Ask => {}
+                | Request::Ask
+                | Request::Prove => {}
             }
         }
         lookups
+    }
+
+    fn name<'a>(&mut self, dependencies: impl Iterator<Item = &'a Dependency>) {
+        for Dependency { job_id, indexes, .. } in dependencies {
+            let known = self.named.entry(*job_id).or_insert(*indexes);
+            *known = (*known).max(*indexes);
+        }
     }
 
     /// Asks the store once for all of them.
@@ -367,6 +355,6 @@ impl Lookups {
 }
 
 /// The jobs on which a submitted one depends.
-pub(super) fn named(submit: &Submit) -> impl Iterator<Item = JobId> {
-    submit.spec.depends_on.iter().map(|dependency| dependency.job_id)
+pub(super) fn named(submit: &Submit) -> impl Iterator<Item = &Dependency> {
+    submit.spec.depends_on.iter()
 }

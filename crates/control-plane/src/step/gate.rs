@@ -2,7 +2,9 @@
 //!
 //! A message that reports stored state leaves after its commit. Any other message, such as a
 //! refusal or the response to a heartbeat, still depends on the current state, so it leaves only
-//! while this process is certainly the writer: within the time that its last commit guarantees.
+//! while this process is certainly the writer: within the time that its last commit guarantees. No
+//! clock counts the pause of a virtual machine, so what can stop a task always leaves after a commit
+//! that began later than the decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +23,23 @@ use crate::batch::Batch;
 /// each scan of a thousand nodes takes well below a millisecond.
 const EXPLAIN_EVERY: Duration = Duration::from_millis(250);
 
-/// For how long a process may speak for the store after a commit.
+/// For how long a process speaks for the store after it sent a successful commit. Followers wait
+/// longer ([`crate::follow::FREE_AFTER`]) before they take over. A constant: settings that differ between
+/// processes would break the rule.
+pub const TRUSTED_FOR: Duration = Duration::from_millis(2500);
+
+/// A process that has sent nothing for this long commits an empty batch: two of these may fail
+/// before trust ends.
+const RENEW_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a process may speak for the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
     /// A lock keeps other processes out for as long as this one lives.
     Always,
-    /// For this long after a successful commit was sent: no other process takes the store over
-    /// sooner.
-    AfterCommit(Duration),
+    /// For [`TRUSTED_FOR`] after a successful commit was sent, no other process takes the store
+    /// over.
+    AfterCommit,
 }
 
 /// What leaves the step. The runner publishes the nodes and announces the changes before it sends the
@@ -51,7 +62,8 @@ pub struct Release<C> {
 /// Opens for what was committed.
 pub(super) struct Gate {
     trust: Trust,
-    trusted_until: Moment,
+    /// When the last successful commit, or the beginning of the term, was sent.
+    sent: Moment,
     explain_due: Moment,
 }
 
@@ -59,26 +71,43 @@ pub(super) struct Gate {
 
 impl Gate {
     pub(super) fn new(trust: Trust) -> Self {
-        let trusted_until = match trust {
-            Trust::Always => Moment(u64::MAX),
-            Trust::AfterCommit(_) => Moment::ZERO,
-        };
-        Self { trust, trusted_until, explain_due: Moment::ZERO }
+        Self { trust, sent: Moment::ZERO, explain_due: Moment::ZERO }
+    }
+
+    pub(super) fn trust(&self) -> Trust {
+        self.trust
     }
 
     /// A commit, or the beginning of a term, that was sent at this moment succeeded.
     pub(super) fn renewed(&mut self, sent: Moment) {
+        self.sent = sent;
+    }
+
+    /// When an empty commit is due, if none was sent before.
+    pub(super) fn renewal_due(&self) -> Option<Moment> {
         match self.trust {
-            Trust::Always => {}
-            Trust::AfterCommit(window) => {
-                self.trusted_until = sent + window;
-            }
+            Trust::Always => None,
+            Trust::AfterCommit => Some(self.sent + RENEW_EVERY),
         }
     }
 
-    /// Whether what claims nothing stored may leave.
-    pub(super) fn is_open(&self, now: Moment) -> bool {
-        now < self.trusted_until
+    /// What claims nothing stored and stops nothing may leave before this moment; none if always.
+    pub(super) fn trusted_until(&self) -> Option<Moment> {
+        match self.trust {
+            Trust::Always => None,
+            Trust::AfterCommit => Some(self.sent + TRUSTED_FOR),
+        }
+    }
+
+    /// Whether all of this may leave without a commit. Renewals are due before trust ends.
+    pub(super) fn lets_out<C>(&self, held: &[Delivery<C>], now: Moment) -> bool {
+        match self.trust {
+            Trust::Always => true,
+            Trust::AfterCommit => {
+                let is_renewed = now < self.sent + RENEW_EVERY;
+                is_renewed && !held.iter().any(Delivery::can_stop_a_task)
+            }
+        }
     }
 
     /// Lets out what was committed just now, or what needs no commit while the gate is open.

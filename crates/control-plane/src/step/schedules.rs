@@ -15,7 +15,7 @@ use scheduler::time::Moment;
 use crate::clock::Stamp;
 use crate::records::{Expected, RecordKey, RecordKind, RecordWrite, Records};
 use crate::schedule::cron::Times;
-use crate::schedule::{self, MAX_QUEUED, Next, Plan, Position, Run};
+use crate::schedule::{self, CLOCK_TOLERANCE, MAX_QUEUED, Next, Plan, Position, Run};
 
 /// Runs on their way at the same time; the others wait for their return. A turn stays short, however
 /// many schedules are due in the same second.
@@ -48,6 +48,8 @@ pub(super) struct Schedules {
     entries: BTreeMap<String, Entry>,
     /// By the wall clock.
     due: BTreeSet<(Timestamp, String)>,
+    /// Up to when each is decided; a wall clock that was set back is behind the last one.
+    decided: BTreeSet<(Timestamp, String)>,
     /// Runs wait, and no job is live.
     ready: BTreeSet<String>,
     /// The last live job of schedules whose runs wait.
@@ -63,12 +65,16 @@ struct Entry {
     jitter: Duration,
     /// When it is in the set of what is due.
     at: Option<Timestamp>,
+    /// Where it is in the set of what is decided.
+    decided: Timestamp,
 }
 
 /// What is decided about a schedule.
 enum Decided {
     /// A due time gets no job; this is the new state.
     Without(Position),
+    /// The clock was set back; this is the new state.
+    SetBack(Position),
     NeedsJob(DueTime),
     Nothing,
 }
@@ -88,8 +94,9 @@ impl Schedules {
     pub(super) fn changed(&mut self, key: &str, records: &Records, scheduler: &Scheduler) {
         self.on_their_way.remove(key);
         self.ready.remove(key);
-        if let Some(at) = self.entries.remove(key).and_then(|entry| entry.at) {
-            self.due.remove(&(at, key.to_owned()));
+        if let Some(Entry { at, decided, .. }) = self.entries.remove(key) {
+            at.map(|at| self.due.remove(&(at, key.to_owned())));
+            self.decided.remove(&(decided, key.to_owned()));
         }
         let Some(record) = records.get(&RecordKind::Schedule.key(key)) else { return };
         let plan = Plan::from_record(record);
@@ -100,8 +107,12 @@ impl Schedules {
         };
         let position = position(records, key);
         let jitter = schedule::jitter(key, &plan);
-        let next = times.after(decided(&plan, &position)).map(|due| due + jitter);
+        let decided = decided(&plan, &position, Timestamp::ZERO);
+        let next = times.after(decided).map(|due| due + jitter);
         let at = next.filter(|_| !plan.paused);
+        if !plan.paused {
+            self.decided.insert((decided, key.to_owned()));
+        }
         self.due.extend(at.map(|at| (at, key.to_owned())));
         if !position.queued.is_empty() && !plan.paused {
             match position.live.iter().rev().find(|job| scheduler.is_live(**job)) {
@@ -109,7 +120,7 @@ impl Schedules {
                 None => drop(self.ready.insert(key.to_owned())),
             }
         }
-        let entry = Entry { version: record.version, plan, times, jitter, at };
+        let entry = Entry { version: record.version, plan, times, jitter, at, decided };
         self.entries.insert(key.to_owned(), entry);
     }
 
@@ -153,6 +164,10 @@ impl Schedules {
                     write(records, state(&key, &position), outcome);
                     self.changed(&key, records, scheduler);
                 }
+                Decided::SetBack(position) => {
+                    write(records, state(&key, &position), None);
+                    self.changed(&key, records, scheduler);
+                }
                 Decided::NeedsJob(due) => {
                     self.leave(&key, now.moment + COMES_BACK);
                     leaving.push(due);
@@ -185,6 +200,9 @@ impl Schedules {
     }
 
     fn first_due(&self, wall: Timestamp) -> Option<String> {
+        if let Some((_, key)) = self.decided.last().filter(|(last, _)| is_ahead(*last, wall)) {
+            return Some(key.clone());
+        }
         if self.on_their_way.len() >= ON_THEIR_WAY {
             return None;
         }
@@ -203,7 +221,18 @@ impl Schedules {
             return Decided::Nothing;
         };
         let mut position = position(records, key);
-        let (version, after) = (*version, decided(plan, &position));
+        let (version, after) = (*version, decided(plan, &position, wall));
+        if is_ahead(after, wall) {
+            let (decided, now) = (after.rfc3339(), wall.rfc3339());
+            tracing::warn!(
+                schedule = key,
+                decided,
+                now,
+                "the wall clock was set back: the times of the schedule after now are due again"
+            );
+            position.set_back(plan, wall);
+            return Decided::SetBack(position);
+        }
         let needs_job =
             |due| Decided::NeedsJob(DueTime { key: key.to_owned(), version, after, due });
         let live = live(&position, scheduler);
@@ -255,9 +284,16 @@ pub(super) fn live(position: &Position, scheduler: &Scheduler) -> Vec<JobId> {
     position.live.iter().filter(|job| scheduler.is_live(**job)).copied().collect()
 }
 
-/// Up to when every time is decided.
-pub(super) fn decided(plan: &Plan, position: &Position) -> Timestamp {
-    position.last_due.map_or(plan.since, |last| last.max(plan.since))
+/// Up to when every time is decided, by this clock.
+pub(super) fn decided(plan: &Plan, position: &Position, wall: Timestamp) -> Timestamp {
+    let is_void = |since: &Timestamp| position.void_since == Some(*since) && wall < *since;
+    let since = Some(plan.since).filter(|since| !is_void(since));
+    position.last_due.max(since).unwrap_or(plan.since)
+}
+
+/// Whether only a clock that was wrong can have decided this.
+fn is_ahead(decided: Timestamp, wall: Timestamp) -> bool {
+    decided.since(wall) > CLOCK_TOLERANCE
 }
 
 /// What `Overlap` makes of a due time while jobs are live; none if it gets a job.

@@ -1,5 +1,6 @@
 //! What the step asks for in each phase, whatever the store says.
 
+mod leading;
 mod records;
 mod removals;
 mod schedules;
@@ -168,7 +169,7 @@ impl World {
         }
         let progress = self.store.take()?;
         let mint = Mint::from_seed([7; 32]);
-        TermState::load(&mut self.store, progress, Settings::default(), mint, || self.now)
+        TermState::load(&mut self.store, progress, Settings::default(), mint, || self.now, &|| {})
     }
 
     fn request(&mut self, requests: impl IntoIterator<Item = (u32, Request)>) {
@@ -191,9 +192,11 @@ impl World {
             Reply::Created(created) => {
                 Some((*caller, created.as_ref().map(|job| job.job_id).map_err(Clone::clone)))
             }
-            Reply::Answer(_) | Reply::GraphCreated(_) | Reply::Recorded(_) | Reply::Asked(_) => {
-                None
-            }
+            Reply::Answer(_)
+            | Reply::GraphCreated(_)
+            | Reply::Recorded(_)
+            | Reply::Asked(_)
+            | Reply::Proved => None,
         };
         self.replies.iter().filter_map(created).collect()
     }
@@ -368,23 +371,4 @@ fn a_store_that_fails_otherwise_ends_the_step() {
     world.request([stop(2)]);
     assert_eq!(world.refused, [(1, Refused::OutcomeUnknown), (2, Refused::NotStored)]);
     assert_eq!(world.step.wake(), None);
-}
-
-#[test]
-fn what_claims_nothing_stored_leaves_only_within_the_window() {
-    let window = Duration::from_secs(1);
-    let mut world = World::new(Trust::AfterCommit(window));
-    world.request([stop(1)]);
-    assert_eq!(world.numbers(), [0; 0], "the term that just began vouches for it");
-    world.now = world.now + window;
-    world.request([stop(2)]);
-    assert_eq!(world.numbers(), [1], "an empty commit");
-    world.request([stop(3)]);
-    assert_eq!(world.numbers(), [1]);
-    assert_eq!(world.replies.len(), 3);
-
-    world.now = world.now + window;
-    world.store.take().unwrap();
-    world.request([stop(4)]);
-    assert_eq!(world.refused, [(4, Refused::NotStored)]);
 }

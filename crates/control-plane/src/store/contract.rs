@@ -14,6 +14,7 @@ mod model;
 mod nodes;
 mod outcomes;
 mod outputs;
+mod pages;
 mod records;
 mod retention;
 mod samples;
@@ -36,6 +37,7 @@ pub(super) use self::model::{Model, random_query};
 pub(super) use self::nodes::*;
 pub(super) use self::outcomes::*;
 pub(super) use self::outputs::the_latest_tails_of_a_job_stay_and_go_with_it;
+pub(super) use self::pages::*;
 pub(super) use self::records::*;
 pub(super) use self::retention::*;
 pub(super) use self::samples::{Put, Random, Sample, key, key_row, session_request};
@@ -65,7 +67,7 @@ impl<B: Backend> Writer for B {
     }
 }
 
-/// One test for each promise of the writer's half alone; `$new` makes a [`Writer`].
+/// One test for each promise of the writer's half alone; `$new` makes a [`Writer`], if it can.
 macro_rules! writer_contract {
     ($new:path) => {
         crate::store::contract::store_contract!($new:
@@ -78,12 +80,15 @@ macro_rules! writer_contract {
 }
 pub(super) use writer_contract;
 
-/// One test for each promise; `$new` makes a backend with an empty database.
+/// One test for each promise; `$new` makes a backend with an empty database, if this machine has
+/// what it needs.
 macro_rules! store_contract {
     ($new:path: $($promise:ident),+ $(,)?) => {
         $(#[test]
         fn $promise() {
-            crate::store::contract::$promise(&$new());
+            if let Some(backend) = $new() {
+                crate::store::contract::$promise(&backend);
+            }
         })+
     };
     ($new:path) => {
@@ -111,6 +116,9 @@ macro_rules! store_contract {
             pages_of_jobs_neither_repeat_nor_skip,
             a_search_finds_any_part_of_a_name_an_id_or_a_label,
             created_and_ended_jobs_do_not_disturb_a_walk,
+            a_page_of_large_jobs_ends_early_and_the_next_continues,
+            a_page_of_executions_with_much_text_ends_early_and_the_next_continues,
+            a_page_of_live_executions_of_large_jobs_ends_early,
             executions_are_listed_in_every_order,
             executions_are_filtered_by_slot_and_state,
             executions_carry_their_output_and_results,
@@ -118,10 +126,13 @@ macro_rules! store_contract {
             scattered_indexes_and_unplaced_slots_read_back,
             a_job_of_one_slot_stores_no_outcomes,
             what_live_jobs_depend_on_is_kept_and_loaded,
+            what_slots_wait_for_is_kept_and_loaded,
+            archives_are_needed_while_a_live_job_depends_on_their_job,
             a_graph_is_described_listed_and_goes_with_the_last_of_its_jobs,
             the_latest_tails_of_a_job_stay_and_go_with_it,
             history_is_filtered_and_paged,
             results_are_listed_by_slot,
+            of_a_slot_the_completed_execution_has_the_results,
             events_of_all_jobs_are_listed_in_order,
             removed_events_leave_a_gap,
             events_are_found_by_their_time,

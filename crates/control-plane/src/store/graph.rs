@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::dependency::Condition;
+use api_types::dependency::{Condition, Indexes};
 use api_types::job::JobStateType;
 use api_types::{GraphId, JobId, Timestamp};
 
@@ -35,6 +35,7 @@ pub struct StoredEdge {
     pub from: JobId,
     pub to: JobId,
     pub condition: Condition,
+    pub indexes: Indexes,
 }
 
 #[derive(Debug, Clone)]

@@ -3,12 +3,14 @@
 //! It follows the same contract as the durable store, except that it does not survive the process;
 //! a clone is what a crash would leave.
 
+mod dependencies;
 mod retention;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api_types::audit::{AuditChain, AuditRecord};
+use api_types::dependency::Indexes;
 use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
@@ -39,6 +41,8 @@ pub struct MemoryStore {
     pub pending_slots: BTreeMap<(JobId, u32), PendingSlotRow>,
     pub outcomes: BTreeMap<(JobId, u32), Chunk>,
     pub first_failures: BTreeMap<JobId, Text>,
+    /// When jobs began whose slots wait for those of others one by one.
+    pub begun: BTreeMap<JobId, Moment>,
     pub graphs: Vec<NewGraphRow>,
     /// The nodes of slots of ops jobs that ended before they were placed.
     pub unplaced: BTreeMap<(JobId, u32), NodeId>,
@@ -63,6 +67,12 @@ impl MemoryStore {
     /// Adds a record as if an earlier process had stored it.
     pub fn put_record(&mut self, record: Record) {
         self.records.insert(record.key.clone(), record);
+    }
+
+    /// Leaves numbers out, as a takeover after the promotion of a standby does.
+    pub fn skip_numbers(&mut self, count: u64) {
+        self.progress.last_commit += count;
+        self.last_seq += count;
     }
 
     /// The events of a job, in order.
@@ -129,6 +139,7 @@ impl MemoryStore {
         }
         self.outcomes.extend(changes.outcomes.iter().map(|(key, chunk)| (*key, chunk.clone())));
         self.first_failures.extend(changes.first_failures.iter().cloned());
+        self.begun.extend(changes.begun.iter().copied());
         self.graphs.extend(changes.new_graphs.iter().cloned());
         let unplaced = changes.unplaced.iter();
         self.unplaced.extend(unplaced.map(|(job, index, node)| ((*job, *index), *node)));
@@ -166,18 +177,6 @@ impl MemoryStore {
                     || forgotten.contains(&event.seq)
             });
         }
-    }
-
-    /// What is stored of these jobs for those that depend on them.
-    pub fn named_jobs(&self, ids: &[JobId]) -> Vec<NamedJob> {
-        let rows = ids.iter().filter_map(|id| self.jobs.get(id));
-        rows.map(|row| NamedJob { id: row.id, state: row.state, ended_at: row.ended_at }).collect()
-    }
-
-    /// The same of those that this one depends on.
-    pub fn named_by(&self, spec: &JobSpec) -> Vec<NamedJob> {
-        let ids = spec.depends_on.iter().map(|dependency| dependency.job_id);
-        self.named_jobs(&ids.collect::<Vec<_>>())
     }
 
     pub fn has_record(&self, key: &RecordKey) -> bool {
@@ -220,6 +219,7 @@ impl Store for MemoryStore {
                 },
                 create_time: new.create_time,
                 created_at: new.created_at,
+                began_at: self.begun.get(&row.id).copied(),
             });
         }
         let is_live = |job: &JobId| self.jobs.get(job).is_some_and(|row| row.live);
@@ -239,8 +239,8 @@ impl Store for MemoryStore {
             live.covered.extend(slot.pinned.map(|node| SlotNode { job, index, node, at: None }));
             live.pending_slots.push(slot.clone());
         }
-        let over = self.kept().into_iter().filter(|job| !is_live(job));
-        live.named = self.named_jobs(&over.collect::<Vec<_>>());
+        let over = self.kept().into_iter().filter(|(job, _)| !is_live(job));
+        live.named = self.named_jobs(&over.collect());
         let has_ended = |row: &&JobRow| row.live && row.completed + row.failed_slots > 0;
         for job in self.jobs.values().filter(has_ended).map(|row| row.id) {
             let outcomes = self.outcomes_of(job);
@@ -308,8 +308,12 @@ impl Store for MemoryStore {
         Ok(Outcome::Written(removed))
     }
 
-    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+    fn named(&mut self, jobs: &BTreeMap<JobId, Indexes>) -> Result<Vec<NamedJob>, StoreError> {
         Ok(self.named_jobs(jobs))
+    }
+
+    fn resign(&mut self) -> Result<(), StoreError> {
+        Ok(())
     }
 
     fn lookup(

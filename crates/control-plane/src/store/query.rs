@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api_types::cluster::LoadSample;
 use api_types::curve::UsageCurve;
-use api_types::execution::ComputeState;
+use api_types::execution::{ComputeState, PublishedResult};
 use api_types::history::EventType;
 use api_types::job::{JobStateType, JobType};
 use api_types::selector::Selector;
@@ -165,6 +165,37 @@ pub enum ExecutionOrder {
 pub struct ExecutionPosition {
     pub key: i64,
     pub id: ExecutionId,
+}
+
+#[derive(Debug, Clone)]
+pub struct ResultQuery {
+    pub job: JobId,
+    pub after: Option<ResultPosition>,
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultPosition {
+    pub index: u32,
+    pub create_time: Timestamp,
+    pub id: ExecutionId,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredResult {
+    pub position: ResultPosition,
+    pub result: PublishedResult,
+}
+
+/// What a completed execution published.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompletedResult {
+    pub index: u32,
+    pub id: ExecutionId,
+    pub node: NodeId,
+    /// Of the job's specification with which it ran.
+    pub version: u64,
+    pub result: PublishedResult,
 }
 
 /// Events committed after a position, of any job or node.

@@ -17,7 +17,6 @@ mod executions;
 mod fault;
 mod file;
 mod graphs;
-mod health;
 mod history;
 mod indexes;
 mod jobs;
@@ -40,15 +39,17 @@ mod row;
 mod schema;
 mod search;
 mod select;
+pub(super) mod source;
 mod specs;
-mod subject;
 mod summaries;
 mod upgrade;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 
 use api_types::JobId;
+use api_types::dependency::Indexes;
 use rusqlite::{Connection, TransactionBehavior};
 use scheduler::change::{Live, LiveJobRow, NamedJob};
 use scheduler::time::Moment;
@@ -58,6 +59,7 @@ pub use self::reads::{CONNECTIONS, SqliteReads};
 use crate::audit::Chains;
 use crate::records::Record;
 
+use super::ended::EndedJobs;
 use super::{Commit, LookupResults, Outcome, Progress, RequestKey, Store, StoreError};
 
 /// The writer.
@@ -66,7 +68,7 @@ pub struct SqliteStore {
     checkpointer: checkpoint::Checkpointer,
     connection: Connection,
     path: PathBuf,
-    ended: prune::EndedJobs,
+    ended: EndedJobs,
     /// Releases the lock on the directory when dropped.
     _lock: File,
 }
@@ -135,8 +137,13 @@ impl Store for SqliteStore {
         })
     }
 
-    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+    fn named(&mut self, jobs: &BTreeMap<JobId, Indexes>) -> Result<Vec<NamedJob>, StoreError> {
         self.run(|connection| dependencies::find(connection, jobs))
+    }
+
+    /// The lock is released with the store.
+    fn resign(&mut self) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 

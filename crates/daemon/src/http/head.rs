@@ -91,7 +91,7 @@ mod tests {
     async fn served() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let listening = Listening { listener, connections: 8, tls: None };
+        let listening = Listening::new(listener, 8, None);
         tokio::spawn(serve(listening, CancellationToken::new(), |request| {
             answer(request, false, |_| async { StatusCode::NO_CONTENT.into_response() })
         }));

@@ -39,7 +39,7 @@ async fn served() -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
     let address = listener.local_addr().expect("a bound socket");
     let stopping = CancellationToken::new();
-    let listening = Listening { listener, connections: 8, tls: Some(Arc::clone(&tls)) };
+    let listening = Listening::new(listener, 8, Some(Arc::clone(&tls)));
     tokio::spawn(serve(listening, stopping.clone(), |request| async move {
         let context =
             RequestContext::from_extensions(request.extensions()).expect("it came from a peer");

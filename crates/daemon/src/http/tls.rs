@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 
 /// How long a peer may take from its connection to the end of the handshake, which takes two
 /// exchanges.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE_RECORD: u8 = 0x16;

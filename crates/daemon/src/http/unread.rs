@@ -125,7 +125,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (asks, asked) = mpsc::unbounded_channel();
-        let listening = Listening { listener, connections: 8, tls: None };
+        let listening = Listening::new(listener, 8, None);
         tokio::spawn(serve(listening, CancellationToken::new(), move |request| {
             let asks = asks.clone();
             async move {

@@ -93,7 +93,7 @@ pub(crate) enum NamespaceCommand {
         output: OutputArgs,
     },
     /// Create a namespace, or change it; kinds that are left out are not restricted
-    Put(NamespacePutArgs),
+    Put(Box<NamespacePutArgs>),
     /// Delete namespaces that have no jobs
     Delete {
         /// Names of the namespaces
@@ -134,6 +134,32 @@ pub(crate) struct NamespacePutArgs {
     /// otherwise 100]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_priority: Option<u32>,
+    #[command(flatten)]
+    pub(crate) quota: QuotaArgs,
+    /// Its part of the cluster where several namespaces wait, next to the weights of the others, 1 to
+    /// 1000 [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) weight: Option<u32>,
+}
+
+/// What the live jobs of the namespace may hold together; without a flag, no bound
+#[derive(Debug, Args)]
+pub(crate) struct QuotaArgs {
+    /// CPU that its executions may hold together, like '16' or '500m'
+    #[arg(long = "quota-cpu", value_name = "CORES")]
+    pub(crate) cpu: Option<String>,
+    /// Memory that its executions may hold together, like '64GB'
+    #[arg(long = "quota-memory", value_name = "BYTES")]
+    pub(crate) memory: Option<String>,
+    /// GPUs that its executions may hold together
+    #[arg(long = "quota-gpu", value_name = "NUMBER")]
+    pub(crate) gpu: Option<String>,
+    /// Executions that may be live at the same time
+    #[arg(long = "quota-executions", value_name = "NUMBER")]
+    pub(crate) executions: Option<u32>,
+    /// Executions that may wait; a submission beyond that is refused
+    #[arg(long = "quota-queued", value_name = "NUMBER")]
+    pub(crate) queued: Option<u32>,
 }
 
 // === impl TokenRole ===

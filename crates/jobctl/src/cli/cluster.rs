@@ -17,6 +17,12 @@ pub(crate) struct ClusterArgs {
 pub(crate) enum ClusterCommand {
     /// Show what waits for room, and how many nodes could run it
     Demand(DemandArgs),
+    /// List the orchestrators that share the store, and which of them leads
+    #[command(after_help = "Columns:
+  STATE     leads; ready to take the lead over; or not ready, as when it has not been seen for 30 seconds
+  SEEN      how long ago it was last seen, by the database's clock
+  DIFFERS   settings in which it differs from the leader, although they must be equal")]
+    Members(OutputArgs),
 }
 
 #[derive(Debug, Args)]

@@ -19,6 +19,7 @@ Examples:
   jobctl rerun words --failed
   jobctl rerun words --not-completed --detach
   jobctl rerun words --indexes 3,17,90-99 --dry-run
+  jobctl rerun words --failed --downstream
   echo '{\"Tasks\": [{\"Resources\": {\"Memory\": \"4gb\"}}]}' | jobctl rerun words --failed --patch -"
 )]
 pub(crate) struct RerunArgs {
@@ -35,6 +36,10 @@ pub(crate) struct RerunArgs {
     /// Of these, only the indexes in this list, like 3,17,90-99
     #[arg(long, value_name = "LIST")]
     pub(crate) indexes: Option<String>,
+    /// Also run, as a graph, everything that did not run because of the job; prints the graph's ID
+    /// and exits
+    #[arg(long, conflicts_with_all = ["follow", "wait_timeout"])]
+    pub(crate) downstream: bool,
     /// Changes of the job in JSON or YAML; - is standard input
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) patch: Option<String>,

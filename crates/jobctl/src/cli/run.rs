@@ -13,6 +13,8 @@ use super::shared::{NamespaceArgs, OutputArgs};
   https://HOST/PATH          a download
   git+https://HOST/REPO#REF  a clone; git-lfs+https:// includes large files
   ipfs://CID                 content of IPFS
+  job://JOB/PATH#INDEX       published results of a job, which this one starts after: a file or
+                             directory of them, of one index or the Same; by default all
   file:///DIRECTORY          a directory on the node, if its agent allows it
   data:TEXT                  a data URL (RFC 2397)
   @PATH                      a local file or directory, sent with the job (at most 7 MB)
@@ -100,7 +102,7 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) max_failed: Option<i32>,
     /// Start after this job of the namespace, by name or ID; ends in ':completed' (default),
-    /// ':failed' or ':ended'; may be repeated
+    /// ':failed', ':ended', or ':same' to start each index after the same one there; may be repeated
     #[arg(long, value_name = "JOB[:CONDITION]")]
     pub(crate) after: Vec<String>,
     /// Fail the job if it waits longer for capacity

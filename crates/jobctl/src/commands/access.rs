@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use api_client::NodesQuery;
 use api_types::access::{CreateToken, Identity, Permissions, PutNamespace, Token};
 use api_types::node::nodes_requirements;
+use api_types::quota::Quota;
 
 use super::{context, sign_in};
 use crate::cli::{
@@ -209,6 +210,14 @@ fn put(args: &NamespacePutArgs) -> PutNamespace {
         permissions,
         nodes: args.nodes.clone(),
         max_priority: args.max_priority,
+        quota: Quota {
+            cpu: args.quota.cpu.clone(),
+            memory: args.quota.memory.clone(),
+            gpu: args.quota.gpu.clone(),
+            executions: args.quota.executions,
+            queued_executions: args.quota.queued,
+        },
+        weight: args.weight,
     }
 }
 

@@ -1,4 +1,4 @@
-//! `jobctl cluster`: how busy the cluster is, and what waits for room.
+//! `jobctl cluster`: how busy the cluster is, what waits for room, and its orchestrators.
 
 use anyhow::Result;
 use api_types::cluster::Cluster;
@@ -14,7 +14,22 @@ pub(super) async fn run(session: &Session, args: &ClusterArgs) -> Result<Exit> {
     match &args.command {
         None => describe(session, args.output.format).await,
         Some(ClusterCommand::Demand(args)) => demand(session, args).await,
+        Some(ClusterCommand::Members(args)) => members(session, args.format).await,
     }
+}
+
+async fn members(session: &Session, format: Format) -> Result<Exit> {
+    let out = session.out;
+    let found = session.client.list_members().await?;
+    match format {
+        // The store and its counts too.
+        Format::Json => out.json(&found)?,
+        Format::Yaml => out.yaml(&found)?,
+        Format::Table | Format::Wide | Format::Name => {
+            out.list(format, &Layout::for_format(format), &found.members)?;
+        }
+    }
+    Ok(Exit::Done)
 }
 
 async fn demand(session: &Session, args: &DemandArgs) -> Result<Exit> {

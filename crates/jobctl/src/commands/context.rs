@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use api_client::base_urls;
 use api_types::job::DEFAULT_NAMESPACE;
 use serde::Serialize;
 
 use crate::cli::{ContextCommand, ContextShowArgs, Global};
 use crate::config::{
-    ConfigFile, Environment, NamedContext, Target, URL_VARIABLE, config_path, is_digest, is_same,
-    trust,
+    ConfigFile, Environment, NamedContext, Target, URL_VARIABLE, config_path, covers, is_digest,
+    is_same, trust,
 };
 use crate::exit::{Exit, UsageError};
 use crate::output::{Cell, Fields, Layout, Listed, Out};
@@ -68,7 +69,7 @@ pub(super) fn keep(global: &Global, target: &Target) -> Result<Option<String>> {
     let environment = Environment::read();
     let given = Global { config: global.config.clone(), ..Global::default() };
     let later = Target::choose(&given, &environment)?;
-    if is_same(&later.url, &target.url) && later.ca == target.ca {
+    if covers(&later.url, &target.url) && later.ca == target.ca {
         return Ok(None);
     }
     let (path, named) = config_path(global, &environment).ok_or_else(no_configuration)?;
@@ -98,7 +99,8 @@ fn name_for(config: &ConfigFile, url: &str) -> String {
     if let Some(name) = config.name_of(url) {
         return name.to_owned();
     }
-    let host = url.rsplit('/').find(|part| !part.is_empty());
+    let first = base_urls(url).next().unwrap_or(url);
+    let host = first.rsplit('/').find(|part| !part.is_empty());
     let free = host.filter(|host| !config.contexts.contains_key(*host));
     free.unwrap_or(url).to_owned()
 }

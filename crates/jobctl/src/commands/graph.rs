@@ -3,6 +3,7 @@
 use anyhow::Result;
 use api_client::GraphsQuery;
 use api_types::GraphId;
+use api_types::graph::CreateGraph;
 
 use super::secrets::named;
 use crate::cli::{GraphArgs, GraphCommand, GraphSubmitArgs};
@@ -52,15 +53,20 @@ async fn submit(session: &Session, args: &GraphSubmitArgs) -> Result<()> {
     let body = submission::read_graph(&args.file)?;
     let key = args.idempotency_key.clone().unwrap_or_else(clock::fresh_key);
     let created = session.client.create_graph_raw(body, Some(&key)).await?;
+    show(session, &created, args.output.format)
+}
+
+/// Shows a graph that was just stored.
+pub(super) fn show(session: &Session, created: &CreateGraph, format: Format) -> Result<()> {
     for warning in &created.warnings {
         note(&format!("warning: {warning}"));
     }
-    match args.output.format {
+    match format {
         Format::Table | Format::Wide | Format::Name => {
             session.out.line(&created.graph_id.to_string())
         }
-        Format::Json => session.out.json(&created),
-        Format::Yaml => session.out.yaml(&created),
+        Format::Json => session.out.json(created),
+        Format::Yaml => session.out.yaml(created),
     }
 }
 

@@ -13,17 +13,18 @@ use crate::session::Session;
 
 /// Prints the address, and opens it if a browser can be started from here.
 pub(super) async fn open(session: &Session, args: &OpenArgs) -> Result<Exit> {
-    let base = session.client.base_url();
-    let url = match &args.job {
-        None => format!("{base}/"),
+    let page = match &args.job {
+        None => String::new(),
         Some(text) => {
             let namespace = session.namespace(&args.namespace);
             match resolve(session, namespace.as_deref(), text, args.index).await? {
-                Handle::Job(id) => format!("{base}/jobs/{id}"),
-                Handle::Execution(execution) => format!("{base}/executions/{}", execution.id),
+                Handle::Job(id) => format!("jobs/{id}"),
+                Handle::Execution(execution) => format!("executions/{}", execution.id),
             }
         }
     };
+    // Of several URLs, the one that has just answered.
+    let url = format!("{}/{page}", session.client.base_url());
     session.out.line(&url)?;
     if session.out.is_terminal()
         && let Some(program) = opener(|name| std::env::var_os(name))

@@ -6,6 +6,7 @@ use api_types::JobId;
 use api_types::job::CreateJob;
 use api_types::rerun::{Only, RerunJobRequest};
 
+use super::graph;
 use super::run::{Watch, refuse_format, wait_and_show};
 use super::submit::{repeated, show_created};
 use super::validate;
@@ -20,7 +21,7 @@ use crate::waiting::Interrupts;
 
 pub(super) async fn rerun(session: &Session, args: &RerunArgs) -> Result<Exit> {
     let format = args.output.format;
-    refuse_format("rerun", format, args.detach || args.dry_run)?;
+    refuse_format("rerun", format, args.detach || args.dry_run || args.downstream)?;
     let patch = args.patch.as_deref().map(submission::read_patch).transpose()?;
     let only = match (args.failed, args.not_completed) {
         (true, _) => Only::Failed,
@@ -28,7 +29,8 @@ pub(super) async fn rerun(session: &Session, args: &RerunArgs) -> Result<Exit> {
         (false, false) => Only::All,
     };
     let only = Some(only.as_str().to_owned());
-    let request = RerunJobRequest { only, indexes: args.indexes.clone(), patch };
+    let downstream = args.downstream.then_some(true);
+    let request = RerunJobRequest { only, indexes: args.indexes.clone(), patch, downstream };
     let namespace = session.namespace(&args.namespace);
     let id = handles::job(session, namespace.as_deref(), &args.job).await?;
     if args.dry_run {
@@ -40,6 +42,10 @@ pub(super) async fn rerun(session: &Session, args: &RerunArgs) -> Result<Exit> {
         .await;
     }
     let key = args.idempotency_key.clone().unwrap_or_else(clock::fresh_key);
+    if args.downstream {
+        let call = async || session.client.rerun_downstream(id, &request, Some(&key)).await;
+        return graph::show(session, &repeated(call).await?, format).map(|()| Exit::Done);
+    }
     if args.detach {
         let response = send(session, id, &request, &key).await?;
         return show_created(session, &response, format).map(|()| Exit::Done);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use api_types::execution::Execution;
 use api_types::job::CreateJob;
-use api_types::submission::{CreateJobRequest, JobSubmission};
+use api_types::submission::CreateJobRequest;
 use bytes::Bytes;
 
 use super::submit::{create, create_interruptible, show_created};
@@ -33,8 +33,8 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
     let format = args.output.format;
     refuse_format("run", format, args.detach || args.dry_run)?;
     let namespace = args.job.namespace.namespace.clone().or_else(|| session.namespace.clone());
-    let depends_on = after(session, namespace.as_deref(), &args.job.after).await?;
-    let job = JobSubmission { depends_on, ..shorthand(args, namespace)? };
+    let mut job = shorthand(args, namespace.clone())?;
+    job.depends_on = after(session, namespace.as_deref(), &args.job.after, &mut job).await?;
     let request = CreateJobRequest { job: Some(job.clone()) };
     let body = Bytes::from(serde_json::to_vec(&request).context("write JSON")?);
     check_size(&body, &job, &args.task.inputs)?;

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use api_types::job::DryRun;
+use api_types::rerun::DownstreamJob;
 use bytes::Bytes;
 
 use super::explain::reasons;
@@ -39,6 +40,10 @@ pub(super) async fn present(session: &Session, response: DryRun, format: Format)
             out.fields(&job_fields(&response.job, layout.now))?;
             if !response.indexes.is_empty() {
                 out.line(&format!("\nIndexes that would run: {}", response.indexes))?;
+            }
+            for DownstreamJob { job_id, name, indexes } in &response.downstream {
+                let indexes = if indexes.is_empty() { "all" } else { indexes };
+                out.line(&format!("Would run after it: {name} ({job_id}), indexes {indexes}"))?;
             }
             out.line("")?;
             if response.nodes.is_empty() {

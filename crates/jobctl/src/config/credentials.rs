@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use api_client::base_urls;
 use serde::{Deserialize, Serialize};
 
 use super::file::replace;
@@ -64,16 +65,24 @@ impl CredentialsFile {
         yaml_serde::from_str(&text).map_err(|error| UsageError::new(error.to_string()).into())
     }
 
+    /// The token that was kept for this URL or list, or else for one that has a URL in common with
+    /// it: a list is of one service.
     pub(crate) fn token(&self, url: &str) -> Option<&str> {
-        self.tokens.get(key(url)).map(String::as_str)
+        let same = || self.tokens.iter().find(|(kept, _)| is_shared(kept, url));
+        let found = self.tokens.get_key_value(&key(url)).or_else(same);
+        found.map(|(_, token)| token.as_str())
     }
 
+    /// Replaces what was kept for any of the URLs.
     pub(crate) fn set(&mut self, url: &str, token: String) {
-        self.tokens.insert(key(url).to_owned(), token);
+        self.remove(url);
+        self.tokens.insert(key(url), token);
     }
 
     pub(crate) fn remove(&mut self, url: &str) -> bool {
-        self.tokens.remove(key(url)).is_some()
+        let before = self.tokens.len();
+        self.tokens.retain(|kept, _| !is_shared(kept, url));
+        self.tokens.len() < before
     }
 
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
@@ -83,8 +92,13 @@ impl CredentialsFile {
     }
 }
 
-fn key(url: &str) -> &str {
-    url.trim_end_matches('/')
+fn key(url: &str) -> String {
+    base_urls(url).collect::<Vec<_>>().join(",")
+}
+
+/// Unlike other comparisons of URLs, with regard to case: paths of two services may differ in it.
+fn is_shared(one: &str, other: &str) -> bool {
+    base_urls(one).any(|url| base_urls(other).any(|other| url == other))
 }
 
 #[cfg(test)]
@@ -108,5 +122,19 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let error = CredentialsFile::load(&path).err().unwrap().to_string();
         assert!(error.contains("can be read by others"), "{error}");
+    }
+    #[test]
+    fn a_token_is_for_all_urls_of_its_service() {
+        let mut file = CredentialsFile::default();
+        file.set("https://a:1", "old".to_owned());
+        file.set("https://a:1/, https://b:2", "new".to_owned());
+        for url in
+            ["https://a:1", "https://b:2/", "https://b:2,https://a:1", "https://b:2,https://c:3"]
+        {
+            assert_eq!(file.token(url), Some("new"), "{url}");
+        }
+        assert_eq!(file.token("https://c:3"), None);
+        assert!(file.remove("https://b:2"));
+        assert_eq!(file.token("https://a:1"), None);
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use api_client::base_urls;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::UsageError;
@@ -92,9 +93,15 @@ impl ConfigFile {
     }
 }
 
-/// Whether two base URLs are of one service.
+/// Whether two base URLs, or lists of them, are of one service: a list is of one service, so one
+/// URL in common is enough.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
-    one.trim_end_matches('/').eq_ignore_ascii_case(other.trim_end_matches('/'))
+    base_urls(one).any(|url| base_urls(other).any(|other| url.eq_ignore_ascii_case(other)))
+}
+
+/// Whether the first list has all URLs of the other.
+pub(crate) fn covers(one: &str, other: &str) -> bool {
+    base_urls(other).all(|url| is_same(one, url))
 }
 
 /// Replaces a file atomically, and creates its directory: a crash leaves the old one or the new one.
@@ -146,5 +153,18 @@ mod tests {
             yaml_serde::from_str("current: x\ncontexts: {lab: {url: 'http://lab'}}").unwrap();
         let error = config.current().unwrap_err();
         assert_eq!(error.to_string(), "there is no context 'x'");
+    }
+
+    #[test]
+    fn lists_that_share_a_url_are_of_one_service() {
+        let pair = "http://a:1, http://b:2/";
+        for (other, same, covered) in [
+            ("http://B:2", true, true),
+            ("http://b:2,http://a:1", true, true),
+            ("http://b:2,http://c:3", true, false),
+            ("http://c:3", false, false),
+        ] {
+            assert_eq!((is_same(pair, other), covers(pair, other)), (same, covered), "{other}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use api_types::MAX_BODY_BYTES;
 use api_types::quantity::Bytes;
+use api_types::source::ResultIndex;
 use api_types::submission::{InputSourceSubmission, JobSubmission, TypedSubmission};
 use api_types::text::is_control;
 use base64::Engine as _;
@@ -74,12 +75,36 @@ fn source_of(text: &str) -> Result<TypedSubmission> {
             let (bucket, key) = bucket_and_key(text, rest)?;
             Ok(typed("s3", [("Bucket", bucket), ("Key", key)]))
         }
+        "job" => results_of(text, rest),
         "git+https" | "git+http" | "git+file" => Ok(repository("repoclone", &text[4..])),
         "git-lfs+https" | "git-lfs+http" | "git-lfs+file" => {
             Ok(repository("repoclonelfs", &text[8..]))
         }
         _ => Err(unknown(text)),
     }
+}
+
+/// Parses `JOB[/PATH][#INDEX]`; the name of the job is replaced by its ID later.
+fn results_of(text: &str, rest: &str) -> Result<TypedSubmission> {
+    let refused = |reason: &str| UsageError::new(format!("'{text}' {reason}"));
+    let (rest, index) = rest.split_once('#').unwrap_or((rest, ""));
+    let (job, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if job.is_empty() {
+        return Err(refused("is not job://JOB[/PATH][#INDEX]").into());
+    }
+    let mut source = typed("job", [("Job", job)]);
+    let params = source.params.get_or_insert_default();
+    if !path.is_empty() {
+        params.insert("Path".to_owned(), path.into());
+    }
+    if !index.is_empty() {
+        let number = index.parse::<u32>().map(Value::from);
+        let index = number.unwrap_or_else(|_| index.into());
+        let read = ResultIndex::read(&index);
+        read.ok_or_else(|| refused("names no index: a number, or 'Same', follows the '#'"))?;
+        params.insert("Index".to_owned(), index);
+    }
+    Ok(source)
 }
 
 /// Splits the bucket and the key after `s3://`.
@@ -183,9 +208,8 @@ fn unknown(text: &str) -> anyhow::Error {
     }
     UsageError::new(format!("'{text}' is not an input source"))
         .with_hint(
-            "known: s3://, https://, git+https://, git-lfs+https://, ipfs://, file:// (a directory \
-             on the node), data:, @PATH (a local file or \
-             directory)",
+            "known: s3://, https://, git+https://, git-lfs+https://, ipfs://, job://, file:// (a \
+             directory on the node), data:, @PATH (a local file or directory)",
         )
         .into()
 }
@@ -218,6 +242,14 @@ mod tests {
                 "/src",
             ),
             ("git-lfs+https://h/r", "repoclonelfs", json!({ "Repo": "https://h/r" }), "/inputs/"),
+            ("job://build", "job", json!({ "Job": "build" }), "/inputs/"),
+            (
+                "job://build/outputs/a#3:/in",
+                "job",
+                json!({ "Job": "build", "Path": "outputs/a", "Index": 3 }),
+                "/in",
+            ),
+            ("job://build#Same:/in", "job", json!({ "Job": "build", "Index": "Same" }), "/in"),
             ("data:,hello:/in/x", "inline", json!({ "URL": "data:,hello" }), "/in/x"),
         ] {
             assert_eq!(read(text), (kind.to_owned(), params, target.to_owned()), "{text}");
@@ -289,7 +321,9 @@ mod tests {
 
     #[test]
     fn an_unknown_source_is_refused() {
-        for text in ["", "/data", "./data:/in", "ftp://h/x", "s3://bucket", ":/in"] {
+        for text in
+            ["", "/data", "./data:/in", "ftp://h/x", "s3://bucket", ":/in", "job:///x", "job://a#x"]
+        {
             assert!(input(text).unwrap_err().is::<UsageError>(), "{text}");
         }
     }

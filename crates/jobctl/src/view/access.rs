@@ -5,6 +5,7 @@ use api_types::audit::{AuditOutcome, AuditRecord};
 use api_types::credential::Credential;
 use api_types::joining::NodeToken;
 use api_types::key::{Key, KeyState};
+use api_types::quantity::Bytes;
 use api_types::secret::Secret;
 
 use crate::output::{
@@ -133,7 +134,18 @@ impl Listed for Namespace {
     const NOUN: &'static str = "namespaces";
 
     fn columns(_: &Layout) -> Vec<&'static str> {
-        vec!["NAME", "ENGINES", "NETWORKS", "SOURCES", "PUBLISHERS", "NODES", "DESCRIPTION"]
+        vec![
+            "NAME",
+            "ENGINES",
+            "NETWORKS",
+            "SOURCES",
+            "PUBLISHERS",
+            "NODES",
+            "USED",
+            "SHARE",
+            "WEIGHT",
+            "DESCRIPTION",
+        ]
     }
 
     fn cells(&self, _: &Layout) -> Vec<Cell> {
@@ -142,6 +154,9 @@ impl Listed for Namespace {
         let mut cells = vec![Cell::plain(&self.name)];
         cells.extend(lists.map(|list| Cell::plain(permitted(list.as_ref()))));
         cells.push(Cell::plain(if self.nodes.is_empty() { "all" } else { &self.nodes }));
+        cells.push(Cell::plain(used_of_quota(self)));
+        cells.push(Cell::plain(percentage(self.usage.share)));
+        cells.push(Cell::plain(self.weight.to_string()));
         cells.push(Cell::plain(or_dash(&self.description)));
         cells
     }
@@ -214,6 +229,35 @@ impl Listed for AuditRecord {
     }
 }
 
+/// What the live jobs of a namespace hold, next to its quota.
+fn used(namespace: &Namespace) -> [(&'static str, String); 5] {
+    let Namespace { quota, usage, .. } = namespace;
+    let memory = quota.amounts().ok().and_then(|amounts| amounts.memory_bytes);
+    let of = |used: String, most: Option<String>| match most {
+        Some(most) => format!("{used} of {most}"),
+        None => used,
+    };
+    let number = |most: Option<u32>| most.map(|it| it.to_string());
+    [
+        ("CPU", of(usage.cpu.clone(), quota.cpu.clone())),
+        ("Memory", of(Bytes(usage.memory).to_string(), memory.map(|it| Bytes(it).to_string()))),
+        ("GPU", of(usage.gpu.to_string(), quota.gpu.clone())),
+        ("Executions", of(usage.executions.to_string(), number(quota.executions))),
+        ("Queued", of(usage.queued_executions.to_string(), number(quota.queued_executions))),
+    ]
+}
+
+fn percentage(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// What is used of the quota, in one cell.
+fn used_of_quota(namespace: &Namespace) -> String {
+    let bounded = used(namespace).into_iter().filter(|(_, text)| text.contains(" of "));
+    let parts: Vec<_> = bounded.map(|(label, text)| format!("{label} {text}")).collect();
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
 /// A namespace by itself.
 pub(crate) fn namespace_fields(namespace: &Namespace) -> Fields {
     let Permissions { engines, networks, sources, publishers, registries, capabilities } =
@@ -230,6 +274,13 @@ pub(crate) fn namespace_fields(namespace: &Namespace) -> Fields {
             .add("Registries", permitted(registries.as_ref()))
             .add("Capabilities", if *capabilities == Some(false) { "none" } else { "all" })
             .add("Priority", format!("up to {}", namespace.max_priority));
+    });
+    fields.section("Used", |fields| {
+        for (label, text) in used(namespace) {
+            fields.add(label, text);
+        }
+        fields.add("Share", percentage(namespace.usage.share));
+        fields.add("Weight", namespace.weight.to_string());
     });
     for (label, time) in [("Created", &namespace.create_time), ("Changed", &namespace.modify_time)]
     {

@@ -14,6 +14,7 @@ use api_types::{ExecutionId, Timestamp};
 use serde_json::Value;
 
 use super::execution::exit_code;
+use super::graph::condition;
 use super::node::{status, words};
 use super::tone::{compute_tone, job_tone};
 use super::usage;
@@ -62,7 +63,7 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
 
 /// `build (completed)`
 fn dependency(dependency: &Dependency) -> String {
-    format!("{} ({})", dependency.job, dependency.condition.as_str().to_lowercase())
+    format!("{} ({})", dependency.job, condition(dependency.condition, dependency.indexes))
 }
 
 /// `Meta` without the keys that the service adds to every job.

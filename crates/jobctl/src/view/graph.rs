@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api_types::dependency::{Condition, Indexes};
 use api_types::graph::{Graph, GraphJob, GraphSummary};
 use api_types::{JobId, Timestamp};
 use serde::Serialize;
@@ -14,6 +15,15 @@ use crate::output::{Cell, Fields, Layout, Listed, age, with_local_times};
 pub(crate) struct GraphRow {
     job: GraphJob,
     after: String,
+}
+
+/// What has to become of another job, or of the same index of it.
+pub(crate) fn condition(condition: Condition, indexes: Indexes) -> String {
+    let word = condition.as_str().to_lowercase();
+    match indexes {
+        Indexes::All => word,
+        Indexes::Same => format!("{word}, index by index"),
+    }
 }
 
 pub(crate) fn graph_fields(graph: &Graph, now: Timestamp) -> Fields {
@@ -38,7 +48,7 @@ impl GraphRow {
             let after = edges.map(|edge| {
                 let other = names.get(&edge.from).map(|name| (*name).to_owned());
                 let other = other.unwrap_or_else(|| edge.from.short());
-                format!("{other} ({})", edge.condition.as_str().to_lowercase())
+                format!("{other} ({})", condition(edge.condition, edge.indexes))
             });
             Self { job: job.clone(), after: after.collect::<Vec<_>>().join(", ") }
         });

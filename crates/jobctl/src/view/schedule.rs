@@ -85,7 +85,7 @@ pub(crate) fn schedule_fields(schedule: &Schedule) -> Fields {
         fields.add("Jitter", format!("up to {} s", schedule.jitter_seconds));
     }
     let next: Vec<_> = schedule.next_times.iter().map(|time| local_text(time)).collect();
-    fields.add("Next", if schedule.paused { "paused".to_owned() } else { next.join("\n") });
+    fields.add("Next", if schedule.paused { "paused".to_owned() } else { next.join(", ") });
     if schedule.queued > 0 {
         fields.add("Queued", format!("{} runs wait for the earlier job", schedule.queued));
     }
@@ -95,7 +95,7 @@ pub(crate) fn schedule_fields(schedule: &Schedule) -> Fields {
         fields.add_some("Job", &run.job_id).add_some("Reason", &run.reason);
     }
     if let Some(job) = &schedule.job {
-        fields.add("Starts", serde_json::to_string_pretty(job).unwrap_or_default());
+        fields.add("Starts", job.to_string());
     }
     fields
         .add("Created", local_text(&schedule.create_time))

@@ -65,6 +65,21 @@ async fn what_waits_for_room_is_shown_by_what_it_needs() {
     assert_eq!(other.stderr, "no executions that wait for room\n");
 }
 
+#[tokio::test]
+async fn the_orchestrators_are_listed() {
+    let service = Service::start().await;
+    let list = service.run(&["cluster", "members"]).await;
+    assert!(list.stdout.starts_with("ID "), "{list}");
+    let row = list.stdout.lines().nth(1).expect("one orchestrator");
+    assert!(row.contains(" leads ") && row.ends_with('-'), "{row}");
+    let wide = service.run(&["cluster", "members", "-o", "wide"]).await;
+    assert!(wide.stdout.contains("loopback") && wide.stdout.contains("localhost"), "{wide}");
+    let json = service.run(&["cluster", "members", "-o", "json"]).await;
+    let found: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!(found["Store"]["Kind"], "sqlite");
+    assert_eq!(found["Members"].as_array().map(Vec::len), Some(1));
+}
+
 async fn cluster_node(service: &Service) -> String {
     let nodes = service.run(&["node", "list", "-o", "json"]).await;
     let nodes: Value = serde_json::from_str(&nodes.stdout).expect("JSON");

@@ -16,6 +16,49 @@ async fn an_unreachable_service_is_reported_with_a_hint() {
     assert_snapshot!(ran.normal());
 }
 
+/// A URL at which nothing listens.
+fn dead_url() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    format!("http://{}", listener.local_addr().expect("its address"))
+}
+
+#[tokio::test]
+async fn of_several_urls_one_that_answers_is_used() {
+    let service = Service::start().await;
+    let urls = format!("{},{}", dead_url(), service.url());
+    for arguments in [&["list"][..], &["node", "list"], &["events"]] {
+        let mut command = service.command(arguments);
+        command.env("JOBCTL_URL", &urls);
+        let ran = finish(command, arguments, "", None).await;
+        assert_eq!(ran.code, Some(0), "{ran}");
+    }
+    let named = ["cluster", "-o", "name", "--url", &urls];
+    let ran = finish(program(service.folder(), &named), &named, "", None).await;
+    assert_eq!(ran.stdout.trim(), service.url(), "{ran}");
+}
+
+#[tokio::test]
+async fn each_url_that_does_not_answer_is_named_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (dead_url(), dead_url());
+    let arguments = ["list", "--url", &format!("{one},{two}")];
+    let ran = finish(program(folder.path(), &arguments), &arguments, "", None).await;
+    assert_eq!(ran.code, Some(121), "{ran}");
+    for url in [one, two] {
+        let line = ran.stderr.lines().find(|line| line.contains(&url)).expect("its line");
+        assert!(line.contains("refused"), "{ran}");
+    }
+}
+
+#[tokio::test]
+async fn urls_of_two_schemes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["list", "--url", "https://a:1,http://b:2"];
+    let ran = finish(program(folder.path(), &arguments), &arguments, "", None).await;
+    assert_eq!(ran.code, Some(120), "{ran}");
+    assert!(ran.stderr.contains("'http://b…' is not a base URL"), "{ran}");
+}
+
 #[tokio::test]
 async fn an_invalid_url_is_reported_before_any_request() {
     let folder = tempfile::tempdir().unwrap();

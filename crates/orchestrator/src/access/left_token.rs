@@ -4,6 +4,7 @@
 //! one takes its place, so several agents can be started with the same file.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +38,17 @@ pub enum LeaveTokenError {
     File { path: PathBuf, source: io::Error },
     #[error("store the join token")]
     Store(#[from] CallError),
+}
+
+/// Removes the token that this process may have left when it led: only the leader replaces it.
+pub(crate) fn withdraw(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && !path.as_os_str().is_empty()
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        let path = path.display();
+        tracing::warn!(%error, "cannot remove the old join token in {path}; remove it");
+    }
 }
 
 /// Ensures that the file has a usable token.

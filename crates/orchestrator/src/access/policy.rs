@@ -45,6 +45,7 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::CLUSTER, Method::GET, "describeCluster", Needs::User),
     (routes::CLUSTER_LOAD, Method::GET, "readClusterLoad", Needs::User),
     (routes::CLUSTER_DEMAND, Method::GET, "readClusterDemand", VIEWER),
+    (routes::CLUSTER_MEMBERS, Method::GET, "listMembers", Needs::User),
     (routes::SEARCH, Method::GET, "search", VIEWER),
     (routes::NODES, Method::GET, "listNodes", Needs::User),
     (routes::NODE, Method::GET, "describeNode", Needs::User),
@@ -60,6 +61,9 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::NODE_STREAM, Method::POST, "deliverOutput", Needs::Node),
     (routes::NODE_SECRETS, Method::POST, "readSecrets", Needs::Node),
     (routes::NODE_CREDENTIALS, Method::POST, "readCredentials", Needs::Node),
+    (routes::NODE_INPUTS, Method::POST, "readInputResults", Needs::Node),
+    (routes::NODE_INPUT_ARCHIVE, Method::POST, "readInputArchive", Needs::Node),
+    (routes::NODE_NEEDED_ARCHIVES, Method::POST, "listNeededArchives", Needs::Node),
     (routes::NODE_CERTIFICATE, Method::POST, "renewCertificate", Needs::Node),
     // The join token is in the body.
     (routes::NODE_JOIN, Method::POST, "enrolNode", Needs::Nothing),

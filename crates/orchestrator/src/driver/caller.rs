@@ -77,6 +77,7 @@ impl Caller {
                 };
                 drop(reply.send(opened));
             }
+            (Self::Records(caller), Reply::Proved) => drop(caller.send(Ok(()))),
             (Self::Question(question), Reply::Asked(now)) => ask(question, scheduler, now),
             (
                 Self::Input(_)

@@ -1,5 +1,7 @@
 //! Why a call is not carried out, and why the driver ends.
 
+use std::time::Duration;
+
 use control_plane::records::RecordRefusal;
 use control_plane::step::Failure;
 use scheduler::input::Refusal;
@@ -31,6 +33,15 @@ pub enum CallError {
 pub enum DriverError {
     #[error(transparent)]
     Step(#[from] Failure),
+    /// Another process may succeed.
+    #[error(
+        "loading the state hangs: nothing was read for {} s; check the state database",
+        .for_as_long_as.as_secs()
+    )]
+    LoadHangs { for_as_long_as: Duration },
+    /// Two machines have the same identity.
+    #[error("{0}")]
+    Identity(String),
     #[error("start the driver's thread")]
     Thread(#[source] std::io::Error),
     #[error("the driver's thread ended without reporting an error")]

@@ -1,8 +1,10 @@
 //! A start that takes long.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::dependency::Indexes;
 use api_types::protocol::Heartbeat;
 use api_types::quantity::Capacity;
 use api_types::{JobId, NodeId};
@@ -17,7 +19,7 @@ use scheduler::input::{Answer, Input};
 use scheduler::time::Moment;
 use uuid::Uuid;
 
-use super::{Handle, start};
+use super::{Driver, Handle, Writer, start};
 use crate::observer::Observer;
 use crate::view::View;
 
@@ -54,8 +56,12 @@ impl Store for Slow {
         self.0.commit(commit)
     }
 
-    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+    fn named(&mut self, jobs: &BTreeMap<JobId, Indexes>) -> Result<Vec<NamedJob>, StoreError> {
         self.0.named(jobs)
+    }
+
+    fn resign(&mut self) -> Result<(), StoreError> {
+        self.0.resign()
     }
 
     fn lookup(
@@ -88,17 +94,20 @@ async fn no_lease_ends_while_the_state_is_loaded_and_before_the_listener_stands(
         let (store, _) = sqlite::open(directory.path()).unwrap();
         let settings = Settings { lease: LEASE, ..Settings::default() };
         let view = Arc::<View>::default();
-        start(Box::new(Slow(store)), view, settings, Retention::default(), Observer::default())
+        let writer = Writer::alone(Box::new(Slow(store)));
+        let (driver, vitals) = Driver::new();
+        let (retention, observer) = (Retention::default(), Observer::default());
+        (start(writer, view, settings, retention, observer, vitals).unwrap(), driver)
     };
     let node = NodeId::from_uuid(Uuid::from_u128(1));
-    let (handle, mut driver) = begin().unwrap();
+    let (handle, mut driver) = begin();
     let request = Box::new(crate::http::example_session());
     let joined = handle.call(Input::Join { node, request }).await.unwrap();
     assert!(matches!(joined, Answer::Joined { session: 1, .. }), "{joined:?}");
     drop(handle);
     driver.ended().await.unwrap();
 
-    let (handle, _) = begin().unwrap();
+    let (handle, _) = begin();
     // Certificates are made, a port is bound.
     tokio::time::sleep(LEASE * 2).await;
     let answer = beat(&handle, node).await;

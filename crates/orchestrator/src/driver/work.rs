@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api_types::audit::AuditRecord;
 use control_plane::batch::{Content, NumberedCommit};
 use control_plane::clock::{Reading, ServiceClock, Stamp};
+use control_plane::follow::Arrival;
 use control_plane::step::{
-    Action, Delivery, Envelope, Event, Lookups, Reason, Release, Step, TakeError, TermState, Trust,
+    Action, Delivery, Envelope, Event, Lookups, Reason, Release, Step, TakeError, TermState,
 };
-use control_plane::store::{LookupResults, Outcome, Retention, Store, StoreError};
+use control_plane::store::{Hold, LookupResults, Outcome, Retention, Store, StoreError};
 use daemon::Pulse;
 use failpoint::Fault;
 use ring::rand::SecureRandom;
@@ -20,10 +20,15 @@ use scheduler::silence::HeartbeatArrival;
 use scheduler::time::Now;
 use tokio::sync::mpsc;
 
+use super::audit_log;
 use super::caller::{Caller, Message, Queued};
 use super::error::DriverError;
+use super::lead::Lead;
+use super::load_watch::{HANGS_AFTER, LoadWatch};
 use super::presence::{LATE, PresenceUpdate};
 use super::streams::Streams;
+use super::vitals::Vitals;
+use super::writer::Writer;
 use crate::observer::Observer;
 use crate::spans::Spans;
 use crate::view::View;
@@ -37,6 +42,10 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Work {
     step: Step<Caller>,
     store: Box<dyn Store>,
+    lead: Arc<Lead>,
+    /// Where the lead can be lost.
+    load_watch: Option<LoadWatch>,
+    arrived: Option<Arrival>,
     view: Arc<View>,
     settings: Settings,
     clock: ServiceClock,
@@ -49,30 +58,73 @@ pub(super) struct Work {
 
 impl Work {
     /// Continues from what an earlier process stored.
-    pub(super) fn start(
-        store: Box<dyn Store>,
+    pub(super) fn open(
+        writer: Writer,
+        lead: Arc<Lead>,
         view: Arc<View>,
-        settings: Settings,
-        retention: Retention,
+        (settings, retention): (Settings, Retention),
         observer: Observer,
+        vitals: &Vitals,
     ) -> Result<Self, DriverError> {
         let reading = Reading::now();
         let mut clock = ServiceClock::resume(None, &reading);
         let now = clock.now(&reading).moment;
-        // The store's lock on its directory keeps other processes out.
-        let (step, actions) = Step::start(retention, Trust::Always, now);
+        let (step, actions) = Step::start(retention, writer.trust(), now);
+        let Writer { store, hold, arrived } = writer;
+        let watch = |beat| LoadWatch::start(beat, HANGS_AFTER, vitals.clone());
+        let load_watch = match hold {
+            Hold::Lock => None,
+            Hold::Lease(beat) => Some(watch(beat).map_err(DriverError::Thread)?),
+        };
         let spans = Spans::new(observer.tracer.clone());
         let streams = Streams::default();
-        let mut work = Self { step, store, view, settings, clock, streams, observer, spans };
+        let mut work = Self {
+            step,
+            store,
+            lead,
+            load_watch,
+            arrived,
+            view,
+            settings,
+            clock,
+            streams,
+            observer,
+            spans,
+        };
         work.perform(actions)?;
+        if work.lead.can_be_lost() {
+            // The load may have taken longer than what came before it is trusted.
+            let now = work.read_clocks();
+            work.on(Event::Tick, now)?;
+        }
+        work.observer.metrics.lead().leads(true);
         // Until the listener stands, no heartbeat can arrive.
         work.view.presence().tick(Reading::now().boot);
         Ok(work)
     }
 
-    /// Runs until the last handle is dropped.
+    /// Runs until the last handle is dropped, or the lead is given up.
     pub(super) async fn run(
         mut self,
+        messages: mpsc::Receiver<Queued>,
+        pulse: &Pulse,
+    ) -> Result<(), DriverError> {
+        let lead = Arc::clone(&self.lead);
+        let ended = tokio::select! {
+            biased;
+            () = lead.is_resigned() => Ok(()),
+            ended = self.serve(messages, pulse) => ended,
+        };
+        lead.end();
+        self.observer.metrics.lead().leads(false);
+        if ended.is_ok() {
+            self.resign();
+        }
+        ended
+    }
+
+    async fn serve(
+        &mut self,
         mut messages: mpsc::Receiver<Queued>,
         pulse: &Pulse,
     ) -> Result<(), DriverError> {
@@ -159,13 +211,32 @@ impl Work {
             .ok()
     }
 
+    fn resign(&mut self) {
+        if failpoint::reach_blocking("lead.resign") == Some(Fault::Error) {
+            return;
+        }
+        if let Err(error) = self.store.resign() {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "cannot give the lead up; another orchestrator takes over later");
+        }
+    }
+
     fn read_clocks(&mut self) -> Stamp {
         self.clock.stamp(&Reading::now())
     }
 
     fn on(&mut self, event: Event<Caller>, now: Stamp) -> Result<(), DriverError> {
-        let actions = self.step.on(event, now);
+        let actions = self.act(event, now);
         self.perform(actions)
+    }
+
+    /// Publishes until when the outcome is trusted before anything leaves because of it.
+    fn act(&mut self, event: Event<Caller>, now: Stamp) -> Vec<Action<Caller>> {
+        let actions = self.step.on(event, now);
+        if let Some(until) = self.step.trusted_until() {
+            self.lead.trust_until(self.clock.boot_of(until));
+        }
+        actions
     }
 
     /// Carries out these actions, and those that follow from their outcomes.
@@ -198,7 +269,7 @@ impl Work {
             };
             let took = matches!(event, Event::Took(Ok(_)));
             let now = self.read_clocks();
-            actions.extend(self.step.on(event, now));
+            actions.extend(self.act(event, now));
             if took && let Some(scheduler) = self.step.scheduler() {
                 self.observer.metrics.recount(&scheduler.census());
             }
@@ -238,8 +309,9 @@ impl Work {
 
     fn load(&mut self) -> Result<TermState, TakeError> {
         let progress = self.store.take()?;
+        self.view.begin(progress.term);
         let reading = Reading::now();
-        self.clock.catch_up(progress.stamp, &reading);
+        self.clock.catch_up(Arrival::stamp(self.arrived, &progress), &reading);
         let mut seed = [0; 32];
         ring::rand::SystemRandom::new()
             .fill(&mut seed)
@@ -247,13 +319,24 @@ impl Work {
         let (store, mint) = (self.store.as_mut(), Mint::from_seed(seed));
         // Leases restart once everything is read, which may take longer than one lasts.
         let now = || self.clock.now(&Reading::now()).moment;
-        TermState::load(store, progress, self.settings, mint, now)
+        let settings = self.settings;
+        let load = |read: &dyn Fn()| TermState::load(store, progress, settings, mint, now, read);
+        match &self.load_watch {
+            None => load(&|| {}),
+            Some(watch) => watch.over(|read| {
+                failpoint::reach_blocking("lead.load");
+                load(read)
+            }),
+        }
     }
 
     fn commit(&mut self, commit: &NumberedCommit) -> Result<Outcome, StoreError> {
         let Content::Batch(batch) = &commit.content else {
             return commit.write_to(self.store.as_mut());
         };
+        if self.lead.can_be_lost() && batch.is_empty() {
+            failpoint::reach_blocking("lead.renew");
+        }
         let began = Instant::now();
         let outcome = between_failpoints(|| commit.write_to(self.store.as_mut()));
         match &outcome {
@@ -282,7 +365,7 @@ impl Work {
         self.view.update_explanations(explanations);
         self.view.feed().announce(changes);
         self.view.changes().note(changes, &nodes, reasons_changed);
-        batch.audit.iter().for_each(log);
+        batch.audit.iter().for_each(audit_log::repeat);
         self.observer.metrics.happened(&batch.output);
         self.observer.metrics.ran(&batch.runs);
         self.spans.happened(&batch.output);
@@ -294,29 +377,6 @@ impl Work {
                 }
             }
         }
-    }
-}
-
-/// Repeats the record in the log, out of reach of an attacker who changes the database. Submissions
-/// are too many for the default level.
-fn log(record: &AuditRecord) {
-    let AuditRecord { chain, sequence, user, token_id, address, operation, object, hash, .. } =
-        record;
-    let (request_id, outcome) = (&record.request_id, record.outcome);
-    if operation.starts_with("createJob") {
-        tracing::debug!(
-            target: "audit",
-            %chain, sequence, user, token_id, address, operation, object, request_id, %outcome,
-            hash,
-            "audited"
-        );
-    } else {
-        tracing::info!(
-            target: "audit",
-            %chain, sequence, user, token_id, address, operation, object, request_id, %outcome,
-            hash,
-            "audited"
-        );
     }
 }
 

@@ -24,6 +24,7 @@ use crate::driver::Handle;
 use crate::issuer::Issuer;
 use crate::keys::KeyRing;
 use crate::logs::LogService;
+use crate::members::Members;
 use crate::observer::Observer;
 use crate::protection::Protection;
 use crate::reads::{AskedBy, Reader};
@@ -47,6 +48,8 @@ pub(crate) struct Api {
     pub process: String,
     /// Whose requests are answered.
     pub guard: Arc<Guard>,
+    /// The orchestrators of the store.
+    pub members: Arc<Members>,
     /// Whether a caller without credentials is refused, or is an admin.
     pub asks_for_credentials: bool,
     pub last_uses: Arc<LastUses>,
@@ -72,6 +75,7 @@ impl Api {
             view: Arc::clone(&self.view),
             keys: Arc::clone(&self.keys),
             protection: self.protection.clone(),
+            members: Arc::clone(&self.members),
         }
     }
 

@@ -4,6 +4,7 @@ mod arriving;
 pub(super) mod authenticate;
 pub(super) mod body;
 pub(super) mod guard;
+mod lead_gate;
 pub(super) mod pools;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use http::{HeaderName, HeaderValue, Request, header};
 use telemetry::metrics::RouteMetrics;
 use web::Pages;
 
+use self::lead_gate::LeadGate;
 use super::api::{Api, Handled, RouteMatch, Routes};
 use super::error::{Absent, Failure};
 
@@ -59,7 +61,10 @@ impl Service {
         let found = self.routes.find(request.uri().path());
         let metrics = found.as_ref().map_or(&*self.unmatched, |found| &found.meta().metrics);
         let is_routine = found.as_ref().is_some_and(RouteMatch::is_routine);
-        let admitted = |request| self.admit(found, request);
+        let admitted = |request| async {
+            let gate = LeadGate::of(&self.api, found.as_ref(), &request);
+            gate.let_out(&self.api, self.admit(found, request)).await
+        };
         let mut response = daemon::http::answer(request, is_routine, admitted).await;
         for (name, value) in INERT {
             response.headers_mut().entry(name).or_insert(value);

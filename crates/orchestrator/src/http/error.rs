@@ -30,7 +30,8 @@ pub(crate) use busy::Busy;
 pub(crate) use conflict::Conflict;
 pub(crate) use denied::Denied;
 
-/// When a caller may retry: a full queue empties within a second, a full disk does not.
+/// When a caller may retry: a full queue empties and a lead is renewed within a second, a full disk
+/// takes longer.
 const RETRY_BUSY_SECONDS: u64 = 1;
 const RETRY_STORE_SECONDS: u64 = 5;
 
@@ -61,7 +62,11 @@ pub(crate) enum Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let code = self.code();
-        let (level, retry_after_seconds) = treatment(code);
+        let (level, retry_after_seconds) = match self {
+            // Another process answers soon, and the metrics count it.
+            Self::Busy(Busy::LeadUncertain) => (Level::WARN, Some(RETRY_BUSY_SECONDS)),
+            _ => treatment(code),
+        };
         let message = shorten(self.message(), MAX_MESSAGE_CHARS);
         let error = ApiError::new(code, message).with_hint(self.hint());
         daemon::http::Refusal {
@@ -117,7 +122,9 @@ fn treatment(code: Code) -> (Level, Option<u64>) {
         | Code::Gone
         | Code::BodyTooLarge
         | Code::UnsupportedMediaType
-        | Code::MisdirectedRequest => (Level::DEBUG, None),
+        | Code::MisdirectedRequest
+        // Retrying in some seconds would not help: executions have to be placed first.
+        | Code::QuotaExceeded => (Level::DEBUG, None),
     }
 }
 
@@ -207,7 +214,10 @@ fn code_of_store(error: &StoreError) -> Code {
         | StoreError::Backup { .. }
         | StoreError::InUse { .. }
         | StoreError::Fenced
+        | StoreError::WentBack { .. }
         | StoreError::Unavailable
+        | StoreError::Unusable { .. }
+        | StoreError::Postgres(_)
         | StoreError::Sqlite(_)
         | StoreError::Io { .. } => Code::StoreUnavailable,
     }

@@ -34,7 +34,15 @@ pub(super) const SESSION: &[Code] = &[StaleSession, Forbidden];
 /// [`authenticate`](super::edge::authenticate) check it.
 const ANY: &[Code] = &[Internal, Unauthenticated, Forbidden, MisdirectedRequest];
 
+/// What any request may be refused with that depends on the store: its response may be withheld.
+const LED: &[Code] = &[StoreUnavailable];
+
 /// All of these, and what any request may be refused with.
 pub(super) fn refusals(sets: &[&[Code]]) -> Vec<Code> {
-    sets.iter().copied().chain([ANY]).flatten().copied().collect()
+    sets.iter().copied().chain([LED, ANY]).flatten().copied().collect()
+}
+
+/// What a request may be refused with that concerns this process only.
+pub(super) fn refusals_of_process() -> Vec<Code> {
+    ANY.to_vec()
 }

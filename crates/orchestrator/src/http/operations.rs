@@ -20,6 +20,7 @@ mod jobs;
 mod keys;
 mod login;
 mod logs;
+mod members;
 mod metrics;
 mod namespaces;
 mod node_tokens;
@@ -38,6 +39,9 @@ mod tokens;
 mod usage;
 
 use std::sync::Arc;
+
+pub(super) use health::readiness;
+pub(super) use metrics::scraped;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -76,6 +80,7 @@ pub(super) fn operations() -> Operations<Arc<Api>> {
         .merge(changes::router())
         .merge(cluster::router())
         .merge(demand::router())
+        .merge(members::router())
         .merge(results::router())
         .merge(logs::router())
         .merge(nodes::router())

@@ -56,10 +56,7 @@ impl ClusterKey {
         named: &Path,
         encrypted: &[(String, String)],
     ) -> Result<Self, KeyError> {
-        let path = match named.as_os_str().is_empty() {
-            true => data_dir.join(CLUSTER_KEY),
-            false => named.to_owned(),
-        };
+        let path = file(data_dir, named);
         let this = Self { path, keys: RwLock::default() };
         let current = read(&this.path)?;
         let other = |key: &Option<SealingKey>| {
@@ -117,18 +114,34 @@ impl ClusterKey {
         Ok(key)
     }
 
-    /// The key that is to take the place of this one; made unless its file is there.
-    pub(super) fn prepare_next(&self) -> Result<Arc<SealingKey>, KeyError> {
-        // Until then the file of the next key has the only copy of this one.
-        self.rename()?;
+    /// The key that is to take the place of this one: the one with this ID, or one that is made
+    /// unless its file is there.
+    pub(super) fn prepare_next(&self, id: Option<&str>) -> Result<Arc<SealingKey>, KeyError> {
+        let found = self.next()?;
         let path = self.file(NEXT);
-        let mut keys = self.write();
-        let found = read(&path)?;
-        let is_other =
-            |key: &SealingKey| keys.current.as_ref().is_none_or(|it| it.id() != key.id());
-        let next = Arc::new(found.filter(is_other).map_or_else(|| make(&path), Ok)?);
-        keys.other = Some(Arc::clone(&next));
+        let next = match (id, found) {
+            (None, None) => make(&path)?,
+            (None, Some(next)) => next,
+            (Some(id), Some(next)) if next.id() == id => next,
+            (Some(_), _) => return Err(KeyError::NoNextClusterKey { path }),
+        };
+        let next = Arc::new(next);
+        self.write().other = Some(Arc::clone(&next));
         Ok(next)
+    }
+
+    /// The ID of that key, which must be in its file.
+    pub(super) fn next_id(&self) -> Result<String, KeyError> {
+        let missing = || KeyError::NoNextClusterKey { path: self.file(NEXT) };
+        Ok(self.next()?.ok_or_else(missing)?.id().to_owned())
+    }
+
+    /// What the file of the next key has.
+    fn next(&self) -> Result<Option<SealingKey>, KeyError> {
+        // Until then it has the only copy of the current one.
+        self.rename()?;
+        let current = self.id();
+        Ok(read(&self.file(NEXT))?.filter(|next| current.as_deref() != Some(next.id())))
     }
 
     /// Uses the key that these records are encrypted with.
@@ -192,9 +205,7 @@ impl ClusterKey {
     }
 
     fn file(&self, suffix: &str) -> PathBuf {
-        let mut name = OsString::from(&self.path);
-        name.push(suffix);
-        name.into()
+        with_suffix(&self.path, suffix)
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Keys> {
@@ -204,6 +215,28 @@ impl ClusterKey {
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Keys> {
         self.keys.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The IDs of the keys in the files, the current one first. What cannot be read has none.
+pub(crate) fn cluster_key_files(data_dir: &Path, named: &Path) -> Vec<String> {
+    let path = file(data_dir, named);
+    let next = with_suffix(&path, NEXT);
+    let keys = [path, next].into_iter().filter_map(|path| read(&path).ok().flatten());
+    keys.map(|key| key.id().to_owned()).collect()
+}
+
+/// Where the key is that these settings name.
+fn file(data_dir: &Path, named: &Path) -> PathBuf {
+    match named.as_os_str().is_empty() {
+        true => data_dir.join(CLUSTER_KEY),
+        false => named.to_owned(),
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
 }
 
 fn read(path: &Path) -> Result<Option<SealingKey>, KeyError> {

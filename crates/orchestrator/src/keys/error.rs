@@ -20,6 +20,8 @@ pub enum KeyError {
         path.display()
     )]
     NoClusterKey { path: PathBuf },
+    #[error("{} is missing, or has the key that is in use", path.display())]
+    NoNextClusterKey { path: PathBuf },
     #[error("{} is not a cluster key: it is 32 bytes in base64", path.display())]
     NotAClusterKey { path: PathBuf },
     #[error(
@@ -61,6 +63,7 @@ impl KeyError {
             | Self::NotAClusterKey { .. }
             | Self::OtherClusterKey { .. } => true,
             Self::Io { .. }
+            | Self::NoNextClusterKey { .. }
             | Self::Damaged { .. }
             | Self::Authority { .. }
             | Self::TwoAuthorities { .. }

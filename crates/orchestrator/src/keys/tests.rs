@@ -11,7 +11,7 @@ use pki::Authority;
 use super::authorities::{self, Authorities};
 use super::cluster_key::CLUSTER_KEY;
 use super::*;
-use crate::driver::{self, Driver, Handle};
+use crate::driver::{self, Driver, Handle, Writer};
 use crate::observer::Observer;
 use crate::settings::Settings;
 use crate::view::View;
@@ -34,12 +34,14 @@ impl Started {
         let (mut store, _) = sqlite::open(dir).unwrap();
         let keys = Arc::new(KeyRing::open(dir, Path::new(""), &store.records().unwrap())?);
         let (view, settings) = (Arc::new(View::default()), Settings::default());
-        let (handle, driver) = driver::start(
-            Box::new(store),
+        let (driver, vitals) = Driver::new();
+        let handle = driver::start(
+            Writer::alone(Box::new(store)),
             Arc::clone(&view),
             settings.scheduler(),
             settings.retention(),
             Observer::default(),
+            vitals,
         )
         .unwrap();
         Ok(Self { keys, handle, view, driver })
@@ -218,7 +220,7 @@ async fn the_next_cluster_key_is_found_wherever_the_process_ends() {
 
     // Before the commit: the next key is there, and the one before counts.
     let started = Started::open(dir).unwrap();
-    let writes = started.keys.under_next_cluster_key(started.view.records()).unwrap();
+    let writes = started.keys.under_next_cluster_key(started.view.records(), None).unwrap();
     started.stop().await;
     let made = fs::read(&next).unwrap();
     assert_eq!(start(dir).await.unwrap(), first);
@@ -248,7 +250,7 @@ async fn the_next_cluster_key_is_found_wherever_the_process_ends() {
     assert_eq!(mode & 0o777, 0o600);
     // An operator has renamed the next file, and the process did not see it.
     let started = Started::open(dir).unwrap();
-    let writes = started.keys.under_next_cluster_key(started.view.records()).unwrap();
+    let writes = started.keys.under_next_cluster_key(started.view.records(), None).unwrap();
     started.handle.change_records(writes).await.unwrap();
     fs::rename(&next, &path).unwrap();
     started.keys.follow_cluster_key(started.view.records()).unwrap();
@@ -268,7 +270,7 @@ async fn a_cluster_key_is_replaced_by_the_one_that_lies_next_to_it() {
     fs::write(dir.join("cluster.key.next"), &given).unwrap();
     let started = Started::open(dir).unwrap();
     let before = started.keys.cluster_key_id();
-    let writes = started.keys.under_next_cluster_key(started.view.records()).unwrap();
+    let writes = started.keys.under_next_cluster_key(started.view.records(), None).unwrap();
     started.handle.change_records(writes).await.unwrap();
     // What is encrypted from here on is encrypted with it, whatever became of the files.
     let (_, write) = started.keys.mint(started.view.records()).unwrap();
@@ -289,7 +291,8 @@ async fn a_cluster_key_whose_files_cannot_be_renamed_is_in_use_and_stays_where_i
     let former = started.keys.cluster_key_id().unwrap();
     let in_the_way = dir.join(format!("cluster.key.old-{former}"));
     fs::create_dir(&in_the_way).unwrap();
-    let replace = |started: &Started| started.keys.under_next_cluster_key(started.view.records());
+    let replace =
+        |started: &Started| started.keys.under_next_cluster_key(started.view.records(), None);
     started.handle.change_records(replace(&started).unwrap()).await.unwrap();
     started.keys.follow_cluster_key(started.view.records()).unwrap();
     assert_ne!(started.keys.cluster_key_id().unwrap(), former);

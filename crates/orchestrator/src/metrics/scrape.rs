@@ -10,19 +10,25 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
-use scheduler::Waiting;
+use scheduler::{Entitled, Entitlement, QuotaUse, Waiting};
 use telemetry::metrics::{Exposition, Registry, cores, elapsed, number, quantity, sample};
 
+use super::members::show_members;
 use super::{DAEMON, Metrics};
+use crate::members::MemberCounts;
+use crate::namespaces::fraction;
 
 /// All that was read; what was not available in time is missing from the response.
 pub(crate) struct Scrape {
     pub(crate) waiting: Option<Waiting>,
+    /// Of the first [`MOST_NAMESPACES`] namespaces that have a quota or a weight.
+    pub(crate) entitled: Vec<Entitled>,
     pub(crate) is_mass_silence: Option<bool>,
     pub(crate) nodes: Vec<Arc<Node>>,
     pub(crate) store: Option<StoreSize>,
     /// Inputs that wait for the driver.
     pub(crate) inputs: usize,
+    pub(crate) members: MemberCounts,
     /// The pools that callers share: permits in use, and all.
     pub(crate) pools: Vec<(&'static str, usize, usize)>,
 }
@@ -49,6 +55,20 @@ struct OfGate {
     gate: &'static str,
 }
 
+/// Namespaces that have series, so that users cannot add some without bound.
+pub(crate) const MOST_NAMESPACES: usize = 100;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfNamespace {
+    namespace: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfQuota {
+    namespace: String,
+    resource: &'static str,
+}
+
 /// The pools whose permits are open requests.
 const OPEN_REQUESTS: [&str; 3] = ["waiting_read", "event_stream", "log_reader"];
 
@@ -67,10 +87,12 @@ impl Metrics {
     ) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix(DAEMON);
         scrape.queue(&mut registry);
+        scrape.namespaces(&mut registry);
         scrape.fleet(&mut registry);
         scrape.files(&mut registry);
         scrape.open(&mut registry);
-        form.render(&[&self.registry, &registry])
+        show_members(&scrape.members, &mut registry);
+        form.render(&[&self.registry, &self.standing.registry, &registry])
     }
 }
 
@@ -96,6 +118,40 @@ impl Scrape {
         let help = "Time since the submission of the oldest waiting job, 0 without one";
         let wait = waiting.longest().map_or(0.0, elapsed);
         quantity(registry, "queue_oldest_wait", help, Unit::Seconds, wait);
+    }
+
+    fn namespaces(&self, registry: &mut Registry) {
+        type Amounts<T> = Family<T, Gauge<f64, std::sync::atomic::AtomicU64>>;
+        let [allowed, used] = [(); 2].map(|()| Amounts::<OfQuota>::default());
+        let shares = Amounts::<OfNamespace>::default();
+        for Entitled { namespace, to: Entitlement { quota, .. }, used: held, share } in
+            &self.entitled
+        {
+            let QuotaUse { held, executions, queued } = held;
+            shares
+                .get_or_create(&OfNamespace { namespace: namespace.to_string() })
+                .set(fraction(*share));
+            let resources = [
+                ("cpu", quota.cpu_millis.map(cores), cores(held.cpu_millis)),
+                ("memory", quota.memory_bytes.map(sample), sample(held.memory_bytes)),
+                ("gpu", quota.gpus.map(sample), sample(held.gpus)),
+                ("executions", quota.executions.map(sample), sample(*executions)),
+                ("queued_executions", quota.queued.map(sample), sample(*queued)),
+            ];
+            for (resource, most, amount) in resources {
+                let Some(most) = most else { continue };
+                let of = OfQuota { namespace: namespace.to_string(), resource };
+                allowed.get_or_create(&of).set(most);
+                used.get_or_create(&of).set(amount);
+            }
+        }
+        let help =
+            "Quota of the namespace: cores, bytes or a number; of the first 100 that have one";
+        registry.register("namespace_quota", help, allowed);
+        registry.register("namespace_usage", "What the namespace uses of its quota", used);
+        let help = "Largest part that the namespace holds of a resource of all nodes in service; of \
+                    the first 100 that have a quota or a weight";
+        registry.register("namespace_share", help, shares);
     }
 
     fn fleet(&self, registry: &mut Registry) {

@@ -22,6 +22,7 @@ fn rotation(started: &Started) -> Rotation {
         view: Arc::clone(&started.view),
         keys: Arc::clone(&started.keys),
         protection: None,
+        members: Arc::new(Members::of_test()),
     }
 }
 

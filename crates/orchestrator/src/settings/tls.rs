@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+pub use control_plane::store::Exposure;
 use serde::{Deserialize, Serialize};
 
 use super::{Auth, DAY_SECONDS, InvalidSettings, MAX_SECONDS, Settings, comma_list, is_host_name};
@@ -22,17 +23,6 @@ pub struct TlsSettings {
     pub names: Vec<String>,
     /// Seconds for which a node's certificate is valid.
     pub node_lifetime: u64,
-}
-
-/// How the API is reached, and what that demands of callers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exposure {
-    /// Only from this machine, where everybody is trusted; plain HTTP.
-    OpenLoopback,
-    /// From other machines, without protection, as the operator demanded; plain HTTP.
-    Insecure,
-    /// From other machines, over TLS; callers and nodes prove who they are.
-    Protected,
 }
 
 // === impl Settings ===

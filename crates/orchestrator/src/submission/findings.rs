@@ -35,6 +35,11 @@ impl Findings {
         self.problems.push(FieldError { path: path.into(), reason: reason.into() });
     }
 
+    /// Whether something at this path was refused.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.problems.iter().any(|problem| problem.path == path)
+    }
+
     pub(super) fn warn(&mut self, warning: impl Into<String>) {
         self.warnings.push(warning.into());
     }

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use api_types::error::FieldError;
 use api_types::graph::{CreateGraphRequest, MAX_EDGES, MAX_JOBS};
 use api_types::{GraphId, JobId};
+use scheduler::slots::Slots;
 
-use super::dependencies::Members;
+use super::dependencies::{self, Members};
 use super::findings::Findings;
+use super::job_inputs::check_published;
 use super::{Accepted, Rejected, Requester, bounded, is_at_or_below, job};
 use crate::json::{self, Author, MAX_PROBLEMS, Texts, Unreadable};
 
@@ -134,6 +136,11 @@ fn check_whole(jobs: &[(String, Accepted)], ids: &Ids, findings: &mut Findings) 
     for (name, Accepted { id, spec, .. }) in jobs {
         for (index, dependency) in spec.depends_on.iter().enumerate() {
             let Some((other, found)) = by_id.get(&dependency.job_id) else { continue };
+            let (own, slots) = (Slots::below(spec.count), Slots::below(found.count));
+            let inputs = check_published((spec, &own), dependency.job_id, (found, &slots));
+            findings.problems.extend(inputs.into_iter().map(|FieldError { path, reason }| {
+                FieldError { path: format!("Jobs.{name}.{path}"), reason }
+            }));
             named.entry(*id).or_default().push(dependency.job_id);
             if !found.job_type.is_finite() {
                 let reason = format!(
@@ -142,6 +149,12 @@ fn check_whole(jobs: &[(String, Accepted)], ids: &Ids, findings: &mut Findings) 
                     found.job_type
                 );
                 findings.refuse(format!("Jobs.{name}.DependsOn[{index}]"), reason);
+            } else if !dependency.indexes.is_all() {
+                let [own, others] = [spec.count, found.count].map(Slots::below);
+                let reason = dependencies::refuse_same(&own, other, found.job_type, &others);
+                if let Some(reason) = reason {
+                    findings.refuse(format!("Jobs.{name}.DependsOn[{index}].Indexes"), reason);
+                }
             }
         }
     }

@@ -22,7 +22,7 @@ use super::findings::Findings;
 use super::text::MapKind;
 use super::{
     Accepted, GRAPH, REQUESTER_ID, REQUESTER_KEY, RESERVED_META, Rejected, Requester, groups,
-    publisher_key, task,
+    job_inputs, publisher_key, task,
 };
 
 /// The most executions one job may request; ten times the live executions of a whole cluster.
@@ -91,7 +91,7 @@ pub(super) fn check(
     let labels = job.labels.unwrap_or_default();
     findings.check_map("Labels", &labels, MapKind::Labels);
     let groups = (job.concurrency_groups.unwrap_or_default(), job.on_conflict.as_deref());
-    let checked = Checked {
+    let mut checked = Checked {
         id,
         id_given,
         job_type,
@@ -107,11 +107,17 @@ pub(super) fn check(
             .map(|job_type| retry_policy(job.retry_policy.unwrap_or_default(), job_type, findings)),
         max_failed: max_failed(job.max_failed, job_type, findings),
         groups: groups::check(groups, job_type, findings),
-        depends_on: dependencies::check(job.depends_on.unwrap_or_default(), graph, findings),
+        depends_on: dependencies::check(
+            job.depends_on.unwrap_or_default(),
+            job_type,
+            graph,
+            findings,
+        ),
         task: only_task(job.tasks.unwrap_or_default(), findings),
     };
-    if let (Some(job_type), Some(task)) = (job_type, &checked.task) {
+    if let (Some(job_type), Some(task)) = (job_type, &mut checked.task) {
         publisher_key::check(&task.publisher, job_type, checked.count, findings);
+        job_inputs::check(task, job_type, &checked.depends_on, graph, findings);
     }
     checked
 }

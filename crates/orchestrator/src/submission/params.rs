@@ -3,29 +3,34 @@
 //! Keys of `Params` are map keys and match exactly. Each type has a table of its fields; a field
 //! outside the table is ignored with a warning, `null` means absent.
 
+mod results;
+mod tables;
+#[cfg(test)]
+mod tests;
 mod urls;
 
 use std::borrow::Cow;
 
+use api_types::JobId;
 use api_types::engine::{EngineType, Params, PublisherType, PullPolicy};
 use api_types::image::ImageReference;
 use api_types::source::SourceType;
 use serde_json::{Map, Value};
 
+use self::tables::{
+    DOCKER, JOB, LOCAL_DIRECTORY, NOOP, REPOSITORY, S3_PUBLISHER, S3_SOURCE, URL_DOWNLOAD, WASM,
+};
 use super::findings::Findings;
 use super::paths::Use;
 use crate::names;
+use results::{check_index, check_result_path};
 use urls::{check_data_url, check_http_url, check_repository_url};
 
 /// Elements of one list in `Params`.
 const MAX_ELEMENTS: usize = 4096;
 
 /// The fields of a type.
-pub(super) enum Table {
-    Fields(&'static [Field]),
-    /// For the engine of tests and benchmarks, which accepts anything.
-    Anything,
-}
+type Table = &'static [Field];
 
 pub(super) struct Field {
     name: &'static str,
@@ -44,6 +49,8 @@ enum Required {
 enum Shape {
     Text,
     Flag,
+    /// A whole number from the first to the second.
+    Number(u32, u32),
     TextList,
     TextMap,
     /// A list of `KEY=VALUE`.
@@ -62,6 +69,11 @@ enum Shape {
     PullPolicy,
     /// Of credentials of the job's namespace.
     Name,
+    JobId,
+    /// Inside published results.
+    ResultPath,
+    /// Of results.
+    Index,
     /// One element of `InputSources`.
     Source,
     SourceList,
@@ -75,81 +87,33 @@ const fn optional(name: &'static str, shape: Shape) -> Field {
     Field { name, required: Required::No, shape }
 }
 
-const DOCKER: &[Field] = &[
-    required("Image", Shape::Image),
-    optional("Entrypoint", Shape::TextList),
-    optional("Parameters", Shape::TextList),
-    optional("EnvironmentVariables", Shape::Variables),
-    optional("WorkingDirectory", Shape::WorkingDirectory),
-    optional("PullPolicy", Shape::PullPolicy),
-    optional("Credentials", Shape::Name),
-];
-
-const WASM: &[Field] = &[
-    required("EntryModule", Shape::Source),
-    optional("EntryPoint", Shape::Text),
-    optional("Parameters", Shape::TextList),
-    optional("EnvironmentVariables", Shape::TextMap),
-    optional("ImportModules", Shape::SourceList),
-];
-
-const S3_SOURCE: &[Field] = &[
-    required("Bucket", Shape::Text),
-    required("Key", Shape::Text),
-    optional("Region", Shape::Text),
-    optional("Endpoint", Shape::HttpUrl),
-    optional("VersionID", Shape::Text),
-    optional("ChecksumSHA256", Shape::Text),
-    optional("Filter", Shape::Regex),
-    optional("Credentials", Shape::Name),
-];
-
-const S3_PUBLISHER: &[Field] = &[
-    required("Bucket", Shape::Text),
-    required("Key", Shape::Text),
-    optional("Region", Shape::Text),
-    optional("Endpoint", Shape::HttpUrl),
-    optional("Credentials", Shape::Name),
-];
-
-const URL_DOWNLOAD: &[Field] =
-    &[required("URL", Shape::HttpUrl), optional("Credentials", Shape::Name)];
-
-const REPOSITORY: &[Field] = &[
-    required("Repo", Shape::RepositoryUrl),
-    optional("Ref", Shape::Text),
-    optional("Credentials", Shape::Name),
-];
-
-const LOCAL_DIRECTORY: &[Field] =
-    &[required("SourcePath", Shape::AbsolutePath), optional("ReadWrite", Shape::Flag)];
-
 pub(super) fn of_engine(engine: EngineType) -> Table {
     match engine {
-        EngineType::Docker => Table::Fields(DOCKER),
-        EngineType::Wasm => Table::Fields(WASM),
-        EngineType::Noop => Table::Anything,
+        EngineType::Docker => DOCKER,
+        EngineType::Wasm => WASM,
+        EngineType::Noop => NOOP,
     }
 }
 
 pub(super) fn of_publisher(publisher: PublisherType) -> Table {
     match publisher {
-        PublisherType::S3 => Table::Fields(S3_PUBLISHER),
+        PublisherType::S3 => S3_PUBLISHER,
         PublisherType::None | PublisherType::Noop | PublisherType::Local | PublisherType::Ipfs => {
-            Table::Fields(&[])
+            &[]
         }
     }
 }
 
 pub(super) fn of_source(source: SourceType) -> Table {
-    Table::Fields(match source {
+    match source {
         SourceType::Inline => const { &[required("URL", Shape::DataUrl)] },
         SourceType::UrlDownload => URL_DOWNLOAD,
         SourceType::LocalDirectory => LOCAL_DIRECTORY,
         SourceType::S3 => S3_SOURCE,
         SourceType::RepoClone | SourceType::RepoCloneLfs => REPOSITORY,
         SourceType::Ipfs => const { &[required("CID", Shape::Text)] },
-    })
+        SourceType::Job => JOB,
+    }
 }
 
 pub(super) fn known_sources() -> String {
@@ -163,9 +127,8 @@ pub(super) fn check(
     path: &str,
     findings: &mut Findings,
 ) -> Params {
-    let Table::Fields(fields) = table else { return params };
     let mut known = Params::new();
-    for field in fields {
+    for field in table {
         let value = params.remove(field.name).filter(|value| !value.is_null());
         let missing = match (&value, field.shape) {
             (None, _) => true,
@@ -197,71 +160,70 @@ pub(super) fn check(
 
 impl Shape {
     fn check(self, value: Value, path: &str, findings: &mut Findings) -> Option<Value> {
-        match (self, &value) {
-            (Self::Text, Value::String(_)) | (Self::Flag, Value::Bool(_)) => {}
-            (Self::AbsolutePath, Value::String(text)) => findings.check_path(path, text),
-            (Self::WorkingDirectory, Value::String(text)) => {
+        let (expected, accepts) = self.kind();
+        if !accepts(&value) {
+            refuse_type(findings, path, expected, &value);
+            return None;
+        }
+        let text = value.as_str().unwrap_or_default();
+        match self {
+            Self::Text | Self::Flag => {}
+            Self::Number(least, most) => {
+                let range = u64::from(least)..=u64::from(most);
+                if !value.as_u64().is_some_and(|number| range.contains(&number)) {
+                    let range = format!("between {least} and {most}");
+                    findings.refuse(path, format!("must be a whole number {range}, got {value}"));
+                }
+            }
+            Self::AbsolutePath => findings.check_path(path, text),
+            Self::WorkingDirectory => {
                 let engine = Some(EngineType::Docker);
                 findings.check_task_path(path, text, Use::WorkingDirectory, engine);
             }
-            (Self::Image, Value::String(text)) => {
-                findings.take(path, ImageReference::parse(text))?;
-            }
-            (Self::DataUrl, Value::String(text)) => check_data_url(text, path, findings),
-            (Self::HttpUrl, Value::String(text)) => check_http_url(text, path, findings),
-            (Self::RepositoryUrl, Value::String(text)) => {
-                check_repository_url(text, path, findings);
-            }
-            (Self::Regex, Value::String(text)) => findings.note_regex(text, path),
-            (Self::Name, Value::String(text)) => {
+            Self::Image => drop(findings.take(path, ImageReference::parse(text))?),
+            Self::DataUrl => check_data_url(text, path, findings),
+            Self::HttpUrl => check_http_url(text, path, findings),
+            Self::RepositoryUrl => check_repository_url(text, path, findings),
+            Self::Regex => findings.note_regex(text, path),
+            Self::Name => {
                 if !names::is_name(text) {
                     findings.refuse(path, names::RULE);
                 }
             }
-            (Self::PullPolicy, Value::String(text)) => {
+            Self::JobId => {
+                return Some(findings.take::<JobId, _>(path, text.parse())?.to_string().into());
+            }
+            Self::ResultPath => return check_result_path(text, path, findings),
+            Self::Index => return check_index(&value, path, findings),
+            Self::PullPolicy => {
                 let policy: PullPolicy = findings.take(path, text.parse())?;
                 return Some(policy.as_str().into());
             }
-            (Self::TextList | Self::Variables | Self::SourceList, Value::Array(elements))
-                if elements.len() > MAX_ELEMENTS =>
-            {
-                findings.refuse(path, format!("must not have more than {MAX_ELEMENTS} elements"));
-                return None;
+            Self::TextList | Self::Variables | Self::SourceList => {
+                return self.check_list(value, path, findings);
             }
-            (Self::TextList | Self::Variables, Value::Array(elements)) => {
-                for (index, element) in elements.iter().enumerate() {
-                    self.check_element(element, &format!("{path}[{index}]"), findings);
-                }
-            }
-            (Self::TextMap, Value::Object(map)) => {
-                for (key, value) in map.iter().filter(|(_, value)| !value.is_string()) {
+            Self::TextMap => {
+                let map = value.as_object().into_iter().flatten();
+                for (key, value) in map.filter(|(_, value)| !value.is_string()) {
                     refuse_type(findings, &format!("{path}.{key}"), "a string", value);
                 }
             }
-            (Self::Source, Value::Object(_)) => return check_source(value, path, findings),
-            (Self::SourceList, Value::Array(_)) => return check_sources(value, path, findings),
-            (
-                Self::Text
-                | Self::Flag
-                | Self::TextList
-                | Self::TextMap
-                | Self::Variables
-                | Self::AbsolutePath
-                | Self::WorkingDirectory
-                | Self::Image
-                | Self::DataUrl
-                | Self::HttpUrl
-                | Self::RepositoryUrl
-                | Self::Regex
-                | Self::PullPolicy
-                | Self::Name
-                | Self::Source
-                | Self::SourceList,
-                value,
-            ) => {
-                refuse_type(findings, path, self.expected(), value);
-                return None;
-            }
+            Self::Source => return check_source(value, path, findings),
+        }
+        Some(value)
+    }
+
+    fn check_list(self, value: Value, path: &str, findings: &mut Findings) -> Option<Value> {
+        let elements = value.as_array()?;
+        if elements.len() > MAX_ELEMENTS {
+            findings.refuse(path, format!("must not have more than {MAX_ELEMENTS} elements"));
+            return None;
+        }
+        if matches!(self, Self::SourceList) {
+            return check_sources(value, path, findings);
+        }
+        for (index, element) in elements.iter().enumerate() {
+            self.check_element(element, &format!("{path}[{index}]"), findings);
         }
         Some(value)
     }
@@ -276,7 +238,8 @@ impl Shape {
         }
     }
 
-    const fn expected(self) -> &'static str {
+    /// The type of its values, in words and as a test.
+    fn kind(self) -> (&'static str, fn(&Value) -> bool) {
         match self {
             Self::Text
             | Self::AbsolutePath
@@ -287,12 +250,16 @@ impl Shape {
             | Self::RepositoryUrl
             | Self::Regex
             | Self::PullPolicy
-            | Self::Name => "a string",
-            Self::Flag => "true or false",
-            Self::TextList | Self::Variables => "an array of strings",
-            Self::TextMap => "an object of strings",
-            Self::Source => "an input source",
-            Self::SourceList => "an array of input sources",
+            | Self::Name
+            | Self::JobId
+            | Self::ResultPath => ("a string", Value::is_string),
+            Self::Index => ("a number or 'Same'", |value| value.is_string() || value.is_number()),
+            Self::Flag => ("true or false", Value::is_boolean),
+            Self::Number(..) => ("a whole number", Value::is_number),
+            Self::TextList | Self::Variables => ("an array of strings", Value::is_array),
+            Self::TextMap => ("an object of strings", Value::is_object),
+            Self::Source => ("an input source", Value::is_object),
+            Self::SourceList => ("an array of input sources", Value::is_array),
         }
     }
 }
@@ -324,6 +291,10 @@ fn check_source(value: Value, path: &str, findings: &mut Findings) -> Option<Val
             return None;
         }
     };
+    if source_type == SourceType::Job {
+        findings.refuse(place, "a module cannot be the results of a job");
+        return None;
+    }
     let place = format!("{path}.Source.Params");
     let params = match source.remove("Params") {
         Some(Value::Object(params)) => params,
@@ -359,39 +330,4 @@ fn check_sources(value: Value, path: &str, findings: &mut Findings) -> Option<Va
         checked.extend(Shape::Source.check(element, &format!("{path}[{index}]"), findings));
     }
     Some(checked.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use api_types::engine::{DockerParams, S3PublisherParams};
-    use api_types::source::{
-        InlineParams, IpfsParams, LocalDirectoryParams, RepositoryParams, S3SourceParams, UrlParams,
-    };
-    use serde::Serialize;
-
-    use super::*;
-
-    /// The agent can read everything that passes these checks, and vice versa.
-    fn agree<T: Serialize + Default>(table: Table, _: T) {
-        let Table::Fields(fields) = table else { panic!("a table without fields") };
-        let checked: BTreeSet<_> = fields.iter().map(|field| field.name.to_owned()).collect();
-        let read = serde_json::to_value(T::default()).unwrap();
-        let read: BTreeSet<_> = read.as_object().unwrap().keys().cloned().collect();
-        assert_eq!(checked, read);
-    }
-
-    #[test]
-    fn the_tables_match_what_the_agents_read() {
-        agree(of_engine(EngineType::Docker), DockerParams::default());
-        agree(of_publisher(PublisherType::S3), S3PublisherParams::default());
-        agree(of_source(SourceType::Inline), InlineParams::default());
-        agree(of_source(SourceType::UrlDownload), UrlParams::default());
-        agree(of_source(SourceType::LocalDirectory), LocalDirectoryParams::default());
-        agree(of_source(SourceType::S3), S3SourceParams::default());
-        agree(of_source(SourceType::RepoClone), RepositoryParams::default());
-        agree(of_source(SourceType::RepoCloneLfs), RepositoryParams::default());
-        agree(of_source(SourceType::Ipfs), IpfsParams::default());
-    }
 }

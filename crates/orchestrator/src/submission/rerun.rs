@@ -1,17 +1,19 @@
 //! The request of a rerun, and the job that it makes of an earlier one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use api_types::JobId;
+use api_types::dependency::Dependency;
 use api_types::engine::UnknownWord;
 use api_types::error::FieldError;
-use api_types::job::generated_stem;
+use api_types::job::{JobType, generated_stem};
 use api_types::rerun::{EXECUTION_COUNT, Only, RERUN_OF, RerunJobRequest};
+use api_types::{GraphId, JobId};
 use control_plane::store::StoredJob;
 use scheduler::slots::Slots;
 use serde_json::{Map, Value, json};
 
-use super::{Accepted, RESERVED_META, Rejected, job};
+use super::{Accepted, GRAPH, RESERVED_META, Rejected, job, job_inputs};
 use crate::json::{self, Author, Texts, Unreadable};
 
 /// The longest list of indexes, in bytes: about a hundred thousand of them. Longer sets are named by
@@ -24,7 +26,7 @@ const FIXED: [(&str, &str); 5] = [
     ("Namespace", "cannot be changed: a rerun stays in the namespace of the first job"),
     ("Count", "cannot be changed: it is the number of indexes that run; name these with Indexes"),
     ("ID", "is assigned by the service"),
-    ("DependsOn", "cannot be given: a rerun begins at once"),
+    ("DependsOn", "cannot be given: a rerun depends only on jobs whose results it reads"),
 ];
 
 /// Objects whose keys belong to users or to an engine, so that their case matters.
@@ -35,6 +37,8 @@ pub(crate) struct Choice {
     pub(crate) only: Only,
     pub(crate) indexes: Option<Slots>,
     pub(crate) patch: Option<Value>,
+    /// Also what did not run because of the job.
+    pub(crate) downstream: bool,
 }
 
 /// A job that has ended, with changes.
@@ -56,7 +60,8 @@ pub(crate) fn read(body: &[u8]) -> Result<Choice, Rejected> {
     // What is meant to narrow a rerun must not be overlooked.
     let unknown = reading.unknown.into_iter().filter(|path| !path.starts_with("Patch."));
     problems.extend(unknown.map(|path| error(&path, "is not a known field")));
-    let RerunJobRequest { only, indexes, patch } = reading.value;
+    let RerunJobRequest { only, indexes, patch, downstream } = reading.value;
+    let downstream = downstream.unwrap_or(false);
     let only: Result<Only, UnknownWord> =
         only.filter(|word| !word.is_empty()).map_or(Ok(Only::All), |word| word.parse());
     let only = only.map_err(|unknown| problems.push(error("Only", unknown.to_string()))).ok();
@@ -76,7 +81,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Choice, Rejected> {
         None => None,
     };
     match (only, problems.is_empty()) {
-        (Some(only), true) => Ok(Choice { only, indexes, patch }),
+        (Some(only), true) => Ok(Choice { only, indexes, patch, downstream }),
         _ => Err(Rejected::Invalid(problems)),
     }
 }
@@ -136,9 +141,8 @@ impl Patched<'_> {
         if generated_stem(&self.job.name, self.job.id).is_some() {
             fields.remove("Name");
         }
-        // What the first job waited for is decided.
-        fields.remove("DependsOn");
-        if !matches!(self.job.job_type, api_types::job::JobType::Ops) {
+        let depends_on = fields.remove("DependsOn");
+        if matches!(self.job.job_type, JobType::Batch | JobType::Service) {
             fields.insert("Count".to_owned(), json!(self.count));
         }
         let priority_given = match self.patch {
@@ -146,8 +150,22 @@ impl Patched<'_> {
             Some(Value::Object(patch)) => apply(&mut job, patch).map_err(Some)?,
             Some(_) => return Err(Some(vec![error("Patch", "must be an object")])),
         };
+        keep_dependencies(&mut job, depends_on);
         let json = serde_json::to_vec(&json!({ "Job": job })).map_err(|_| None)?;
         Ok((json, priority_given, told_count))
+    }
+}
+
+/// What the first job waited for is decided; but the jobs whose results are read stay, and what they
+/// published with them.
+fn keep_dependencies(job: &mut Value, depends_on: Option<Value>) {
+    let inputs = job["Tasks"][0]["InputSources"].as_array();
+    let read: Vec<JobId> = inputs.into_iter().flatten().filter_map(job_inputs::names_job).collect();
+    let Some(Value::Array(mut list)) = depends_on else { return };
+    let id = |dependency: &Value| dependency["JobID"].as_str()?.parse().ok();
+    list.retain(|dependency| id(dependency).is_some_and(|id| read.contains(&id)));
+    if !list.is_empty() {
+        job["DependsOn"] = list.into();
     }
 }
 
@@ -181,11 +199,25 @@ fn apply(job: &mut Value, mut patch: Map<String, Value>) -> Result<bool, Vec<Fie
 impl Accepted {
     /// As a rerun of this job, whose executions are told that there are `told_count`.
     pub(crate) fn into_rerun(self, of: JobId, told_count: u32, priority_given: bool) -> Self {
-        let mut spec = std::sync::Arc::unwrap_or_clone(self.spec);
+        let mut spec = Arc::unwrap_or_clone(self.spec);
         spec.meta.insert(RERUN_OF.to_owned(), of.to_string());
         spec.meta.insert(EXECUTION_COUNT.to_owned(), told_count.to_string());
         let spec_json = job::stored_form(&spec);
         Self { spec: spec.into(), spec_json, priority_given, ..self }
+    }
+
+    /// As a job of this graph, which depends on these, where new jobs replace the first ones.
+    pub(crate) fn within(
+        mut self,
+        graph: GraphId,
+        dependencies: Vec<Dependency>,
+        named: &BTreeMap<JobId, (JobId, String)>,
+    ) -> Self {
+        let spec = Arc::make_mut(&mut self.spec);
+        spec.meta.insert(GRAPH.to_owned(), graph.to_string());
+        spec.tasks.iter_mut().for_each(|task| job_inputs::rename(task, named));
+        self.set_dependencies(dependencies);
+        self
     }
 }
 

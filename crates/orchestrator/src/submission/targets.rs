@@ -92,6 +92,12 @@ fn seen<'a>(source: &'a SourceSpec, alias: &'a str) -> Seen<'a> {
         SourceType::Inline => named("", "inline"),
         SourceType::UrlDownload => named(after_last_slash(path_of(text("URL"))), "download"),
         SourceType::Ipfs => Seen::Unknown,
+        // Directories, one for each index.
+        SourceType::Job if params.get("Index").is_none_or(serde_json::Value::is_null) => {
+            Seen::AtTarget
+        }
+        SourceType::Job if text("Path").is_empty() => Seen::AtTarget,
+        SourceType::Job => Seen::Unknown,
     }
 }
 

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::node::{FakeNode, completed_job, executions, node_path};
-use crate::server::{PATIENCE, Server, job_path, plain_job, redacted, task_with};
+use crate::server::{PATIENCE, Server, job_path, list, plain_job, redacted, task_with};
 
 crate::covers! {
+    "listMembers" => an_orchestrator_with_a_store_of_its_own_is_the_only_member;
     "describeCluster" => the_cluster_is_counted;
     "readClusterLoad" => a_load_is_answered_in_steps;
 }
@@ -72,4 +73,18 @@ async fn a_load_is_answered_in_steps() {
     assert_eq!(coarse.ok()["Step"], 70);
     server.get(&format!("{load}?step=short")).await.refused(400, "InvalidQuery");
     server.get(&format!("{load}?since=soon")).await.refused(400, "InvalidQuery");
+}
+
+#[tokio::test]
+async fn an_orchestrator_with_a_store_of_its_own_is_the_only_member() {
+    let server = Server::start().await;
+    let found = server.get("/api/v1/orchestrator/cluster/members").await;
+    assert_eq!(found.ok()["Store"], json!({ "Kind": "sqlite", "Server": "" }));
+    let members = list(&found.ok()["Members"]);
+    assert_eq!(members.len(), 1);
+    assert_eq!((&members[0]["Leads"], &members[0]["Ready"]), (&json!(true), &json!(true)));
+    assert_eq!(members[0]["ID"], server.node_id());
+    let scraped = server.get("/metrics").await.text;
+    assert!(scraped.contains("orchestrator_members 1.0\n"), "{scraped}");
+    assert!(scraped.contains("orchestrator_ready_standbys 0.0\n"), "{scraped}");
 }

@@ -33,6 +33,33 @@ fn serving(child: &mut Child) -> String {
 }
 
 #[test]
+fn the_health_of_a_daemon_is_that_of_its_status_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let status = ("ORCHESTRATOR_STATUS_LISTEN", "127.0.0.1:0");
+    let mut child = daemon(dir.path()).envs([status]).spawn().unwrap();
+    let log = BufReader::new(child.stderr.as_mut().expect("piped"));
+    let mut lines = log.lines().map_while(Result::ok);
+    let opened = lines.find(|line| line.contains("the status port is open")).expect("it opens");
+    let address = opened.split("address=").nth(1).expect("an address").trim().to_owned();
+    lines.find(|line| line.contains("serving")).expect("it serves");
+    // Nothing answers at the address of the API here.
+    let health = || {
+        let variables = [("ORCHESTRATOR_STATUS_LISTEN", &*address)];
+        ended(
+            daemon(dir.path())
+                .envs(variables)
+                .env("ORCHESTRATOR_LISTEN", "127.0.0.1:1")
+                .arg("--health"),
+        )
+    };
+    assert_eq!(health(), (0, String::new()));
+    stop(child, Signal::TERM);
+    let (code, said) = health();
+    assert_eq!(code, 69);
+    assert!(said.contains(&format!("nothing answers at {address}")), "{said}");
+}
+
+#[test]
 fn help_and_version_are_printed() {
     let dir = tempfile::tempdir().unwrap();
     let (code, said) = ended(daemon(dir.path()).arg("--help"));
@@ -101,8 +128,8 @@ fn bad_settings_exit_with_64_and_are_named() {
         (&[], &[("ORCHESTRATOR_NODE_TTL", "0")], "node_ttl: must be between 2 and 86400"),
         (
             &[],
-            &[("ORCHESTRATOR_PORT", "1"), ("ORCHESTRATOR_STORE__KIND", "x")],
-            "'port' (from `ORCHESTRATOR_` environment variable(s)), 'store'",
+            &[("ORCHESTRATOR_PORT", "1"), ("ORCHESTRATOR_STORAGE__KIND", "x")],
+            "'port' (from `ORCHESTRATOR_` environment variable(s)), 'storage'",
         ),
     ];
     for (arguments, variables, part) in cases {

@@ -46,17 +46,26 @@ fn navigation(server: &Server, path: &str, cookie: &str, site: &str) -> RequestB
 }
 
 /// The cookies that a response sets, without their attributes.
-fn cookies(answer: &Answer) -> Vec<String> {
+pub(crate) fn cookies(answer: &Answer) -> Vec<String> {
     let set = answer.headers.get_all("set-cookie").iter();
     set.map(|cookie| cookie.to_str().expect("ASCII").to_owned()).collect()
 }
 
-fn value(cookie: &str) -> &str {
+pub(crate) fn value(cookie: &str) -> &str {
     cookie.split(';').next().unwrap_or_default()
 }
 
 /// Goes to the issuer and returns with what it sends back: the path, and the cookie of the sign-in.
 pub(crate) async fn to_the_issuer(server: &Server, login: &str) -> (String, String) {
+    to_the_issuer_from(server, login, &server.url()).await
+}
+
+/// The same where browsers know the service by this URL.
+pub(crate) async fn to_the_issuer_from(
+    server: &Server,
+    login: &str,
+    url: &str,
+) -> (String, String) {
     let begun = as_browser(server, login, "", "same-origin").await;
     assert_eq!(begun.status, 303, "{}", begun.text);
     let [cookie] = &cookies(&begun)[..] else { panic!("{:?}", begun.headers) };
@@ -69,7 +78,7 @@ pub(crate) async fn to_the_issuer(server: &Server, login: &str) -> (String, Stri
     let browser = browser.redirect(reqwest::redirect::Policy::none()).build().expect("a client");
     let sent = answer(browser.get(location)).await;
     assert_eq!(sent.status, 303);
-    let back = sent.header("location").strip_prefix(&server.url()).expect("back to the service");
+    let back = sent.header("location").strip_prefix(url).expect("back to the service");
     assert!(back.starts_with(CALLBACK), "{back}");
     (back.to_owned(), value(cookie).to_owned())
 }

@@ -10,7 +10,7 @@ crate::covers! {
     "scrapeMetrics" => requests_are_counted_by_route_and_status;
 }
 
-async fn scraped(server: &Server) -> Exposed {
+pub(crate) async fn scraped(server: &Server) -> Exposed {
     let answer = server.get("/metrics").await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");

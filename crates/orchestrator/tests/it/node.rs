@@ -55,6 +55,13 @@ impl FakeNode {
         Self { id, session }
     }
 
+    /// After a restart of the orchestrator.
+    pub(crate) async fn rejoin(server: &Server, node: Self) -> Self {
+        let answer = server.put(&node_path(&node.id, "/session"), &session_request()).await;
+        let session = answer.ok()["Session"].as_u64().expect("a number");
+        Self { session, ..node }
+    }
+
     /// One report, which must be acknowledged.
     pub(crate) async fn report(&self, server: &Server, report: Value) {
         let (execution, sequence) = (report["ExecutionID"].clone(), report["Sequence"].clone());

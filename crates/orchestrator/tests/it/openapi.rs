@@ -32,6 +32,7 @@ const COVERED: &[crate::Coverage] = &[
     crate::groups::COVERS,
     crate::health::COVERS,
     crate::history::COVERS,
+    crate::inputs::COVERS,
     crate::jobs::COVERS,
     crate::joining::COVERS,
     crate::keys::COVERS,

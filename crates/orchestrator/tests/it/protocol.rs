@@ -29,11 +29,14 @@ async fn a_session_receives_its_lease() {
     let answer = server.put(&node_path(&id, "/session"), &session_request()).await;
     let expected = json!({
         "Session": 1, "LeaseSeconds": 10, "HeartbeatSeconds": 3, "Membership": "APPROVED",
-        "Causes": ["Refused"],
+        "Causes": ["Refused"], "Term": answer.ok()["Term"],
     });
     assert_eq!(answer.ok(), &expected);
     let renewed = server.put(&node_path(&id, "/heartbeat"), &heartbeat(1)).await;
-    assert_eq!(renewed.ok(), &json!({ "LeaseSeconds": 10, "HeartbeatSeconds": 3 }));
+    let term = text(&answer.ok()["Term"]);
+    assert!(!term.is_empty());
+    let expected = json!({ "LeaseSeconds": 10, "HeartbeatSeconds": 3, "Term": term });
+    assert_eq!(renewed.ok(), &expected, "the leader is the same");
 }
 
 #[tokio::test]

@@ -12,13 +12,13 @@ crate::covers! {
 const OF: &str = "service.org/rerun-of";
 const COUNT: &str = "service.org/execution-count";
 
-fn index_of(execution: &Value) -> String {
+pub(crate) fn index_of(execution: &Value) -> String {
     let name = text(&execution["Name"]);
     name.rsplit('[').next().unwrap_or_default().trim_end_matches(']').to_owned()
 }
 
 /// A job of four indexes, of which 1 and 3 failed.
-async fn half_failed(server: &Server, node: &FakeNode) -> String {
+pub(crate) async fn half_failed(server: &Server, node: &FakeNode) -> String {
     let mut job = job_with(json!({ "Count": 4, "MaxFailed": 5, "Priority": 3 }));
     job["Meta"] = json!({ "own": "x", OF: "j-forged" });
     job["Tasks"][0]["Resources"] = json!({ "CPU": "0.1", "Memory": "1MB" });
@@ -30,7 +30,7 @@ async fn half_failed(server: &Server, node: &FakeNode) -> String {
     id
 }
 
-async fn end(server: &Server, node: &FakeNode, execution: &Value, failed: bool) {
+pub(crate) async fn end(server: &Server, node: &FakeNode, execution: &Value, failed: bool) {
     let id = text(&execution["ID"]);
     if !failed {
         return node.complete(server, &id, json!(null)).await;
@@ -44,7 +44,7 @@ async fn end(server: &Server, node: &FakeNode, execution: &Value, failed: bool) 
     }
 }
 
-fn rerun_path(id: &str) -> String {
+pub(crate) fn rerun_path(id: &str) -> String {
     format!("{}/rerun", job_path(id))
 }
 
@@ -129,7 +129,7 @@ async fn what_cannot_run_again_is_refused_with_the_reason() {
             "Indexes: names an index that the job does not have; it has 4, from 0 to 3",
         ),
         (json!({ "Indexes": "x" }), "InvalidRequest", "Indexes: 'x' is not a list of indexes"),
-        (json!({ "Downstream": true }), "InvalidRequest", "Downstream: is not a known field"),
+        (json!({ "Upstream": true }), "InvalidRequest", "Upstream: is not a known field"),
         (json!({ "Patch": [] }), "InvalidJob", "Patch: must be an object"),
         (json!({ "Patch": { "Type": "ops" } }), "InvalidJob", "Patch.Type: cannot be changed"),
         (

@@ -80,6 +80,19 @@ async fn eventually(server: &Server, name: &str, count: usize) -> Vec<(String, S
     panic!("{name} has {:?}", runs(server, name).await);
 }
 
+/// The reason of a run that was refused and made no job. A minute that begins meanwhile adds a run.
+async fn refused_run(server: &Server, name: &str) -> String {
+    for _ in 0..200 {
+        let mut runs = runs(server, name).await.into_iter();
+        if let Some((_, reason, job)) = runs.find(|(outcome, ..)| outcome == "Refused") {
+            assert_eq!(job, "", "{name}: {reason}");
+            return reason;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{name} has {:?}", runs(server, name).await);
+}
+
 /// Every minute, put this many minutes before the service stopped, which starts again now.
 async fn away(server: &mut Server, minutes: u32) {
     server.stop().await;
@@ -232,13 +245,25 @@ async fn a_run_that_its_namespace_no_longer_permits_is_refused_with_the_reason()
     let none = json!({ "Permissions": { "Engines": ["wasm"] } });
     server.put("/api/v1/orchestrator/namespaces/ci", &none).await.ok();
     away(&mut server, 1).await;
-    let runs = eventually(&server, "nightly", 1).await;
-    let (outcome, reason, job) = runs.last().unwrap();
-    assert_eq!((outcome.as_str(), job.as_str()), ("Refused", ""), "{runs:?}");
+    let reason = refused_run(&server, "nightly").await;
     assert!(reason.contains("Tasks[0].Engine") && reason.contains("wasm"), "{reason}");
     let metrics = server.get("/metrics").await.text;
     assert!(metrics.contains("orchestrator_schedule_runs_total{outcome=\"refused\"}"), "{metrics}");
     trigger(&server, "nightly/trigger?namespace=ci", "k").await.refused(400, "InvalidJob");
+}
+
+#[tokio::test]
+async fn a_run_beyond_the_quota_is_refused_with_the_reason() {
+    let mut server = Server::start().await;
+    server.put(&path("nightly?namespace=ci"), &body(json!({ "Cron": "* * * * *" }))).await.ok();
+    let quota = json!({ "Quota": { "QueuedExecutions": 1 } });
+    server.put("/api/v1/orchestrator/namespaces/ci", &quota).await.ok();
+    server.submit(job_with(json!({ "Namespace": "ci" }))).await;
+    away(&mut server, 1).await;
+    let reason = refused_run(&server, "nightly").await;
+    assert!(reason.contains("the quota of namespace 'ci' allows 1; 1 wait now"), "{reason}");
+    let asked = trigger(&server, "nightly/trigger?namespace=ci", "k").await;
+    asked.refused(429, "QuotaExceeded");
 }
 
 #[tokio::test]

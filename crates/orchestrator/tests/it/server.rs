@@ -1,10 +1,11 @@
 //! A separate orchestrator for every test, and a client for it.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use orchestrator::driver::DriverError;
 use orchestrator::{Orchestrator, Settings};
 use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
@@ -12,6 +13,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::front::{self, Front};
 
 /// Longer than any successful step takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,6 +36,7 @@ pub(crate) fn requests_of(test: fn()) -> Vec<(Method, String)> {
 
 pub(crate) struct Server {
     orchestrator: Option<Orchestrator>,
+    front: Option<Front>,
     settings: Settings,
     client: reqwest::Client,
     _directory: TempDir,
@@ -65,25 +69,41 @@ impl Server {
             node_ttl: LONGER_THAN_A_TEST,
             ..Settings::default()
         });
-        let orchestrator =
-            Orchestrator::start(settings.clone()).await.expect("start the orchestrator");
+        let (orchestrator, front) = front::start(&settings).await;
         let client = client_of(&orchestrator);
-        Self { orchestrator: Some(orchestrator), settings, client, _directory: directory }
+        let orchestrator = Some(orchestrator);
+        Self { orchestrator, front, settings, client, _directory: directory }
+    }
+
+    /// One that was started otherwise, whose directory is another's.
+    pub(crate) fn of(orchestrator: Orchestrator, settings: Settings) -> Self {
+        let client = client_of(&orchestrator);
+        let directory = tempfile::tempdir().expect("make a directory");
+        let orchestrator = Some(orchestrator);
+        Self { orchestrator, front: None, settings, client, _directory: directory }
+    }
+
+    /// Why it cannot continue, once that is so.
+    pub(crate) async fn failed(&mut self) -> Option<DriverError> {
+        self.orchestrator.as_mut().expect("it runs").failed().await
     }
 
     /// Stops it and starts it again on the same data.
     pub(crate) async fn restart(&mut self) {
         self.stop().await;
-        let settings = self.settings.clone();
-        let orchestrator = Orchestrator::start(settings).await.expect("start it again");
+        let (orchestrator, front) = front::start(&self.settings).await;
         self.client = client_of(&orchestrator);
-        self.orchestrator = Some(orchestrator);
+        (self.orchestrator, self.front) = (Some(orchestrator), front);
     }
 
     /// The same with other settings.
     pub(crate) async fn restart_with(&mut self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.settings);
         self.restart().await;
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     pub(crate) fn data_dir(&self) -> &Path {
@@ -98,12 +118,26 @@ impl Server {
         }
     }
 
+    pub(crate) fn client(&self) -> &reqwest::Client {
+        &self.client
+    }
+
+    /// The same, with connections from this address of the machine.
+    pub(crate) fn client_from(&self, own: [u8; 4]) -> reqwest::Client {
+        client_builder(self.running()).local_address(IpAddr::from(own)).build().expect("a client")
+    }
+
+    pub(crate) fn status_address(&self) -> Option<SocketAddr> {
+        self.running().status_address()
+    }
+
     fn running(&self) -> &Orchestrator {
         self.orchestrator.as_ref().expect("it runs")
     }
 
+    /// That of the follower in front, if there is one.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.running().address()
+        self.front.as_ref().map_or_else(|| self.running().address(), Front::address)
     }
 
     /// Without a path.
@@ -167,6 +201,10 @@ impl Server {
 
 /// Trusts the CA of the orchestrator, if it has one.
 fn client_of(orchestrator: &Orchestrator) -> reqwest::Client {
+    client_builder(orchestrator).build().expect("make a client")
+}
+
+fn client_builder(orchestrator: &Orchestrator) -> reqwest::ClientBuilder {
     let none = reqwest::redirect::Policy::none();
     let mut builder = reqwest::Client::builder().no_proxy().redirect(none);
     if let Some(protection) = orchestrator.protection() {
@@ -174,7 +212,7 @@ fn client_of(orchestrator: &Orchestrator) -> reqwest::Client {
         let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");
         builder = builder.tls_certs_only([ca]);
     }
-    builder.build().expect("make a client")
+    builder
 }
 
 pub(crate) const JOBS: &str = "/api/v1/orchestrator/jobs";
@@ -268,7 +306,7 @@ pub(crate) fn task_with(fields: Value) -> Value {
     job
 }
 
-fn merged(mut base: Value, fields: Value) -> Value {
+pub(crate) fn merged(mut base: Value, fields: Value) -> Value {
     let (Some(target), Value::Object(fields)) = (base.as_object_mut(), fields) else {
         panic!("expected objects");
     };

@@ -7,7 +7,7 @@ use api_types::job::{JobStateType, JobType};
 use api_types::{JobId, NodeId, Timestamp};
 
 use crate::change::{ExecutionRow, JobRow, NodeRow, PendingSlotRow};
-use crate::outcomes::Outcomes;
+use crate::outcomes::{Outcomes, Past};
 use crate::plan::JobPlan;
 use crate::text::Text;
 use crate::time::Moment;
@@ -36,6 +36,8 @@ pub struct NamedJob {
     pub state: JobStateType,
     /// When its last live part ended.
     pub ended_at: Option<Moment>,
+    /// What became of its slots, if a live job waits for these one by one.
+    pub past: Option<Arc<Past>>,
 }
 
 /// What became of the slots of a live job that ended.
@@ -66,6 +68,8 @@ pub struct LiveJobRow {
     pub plan: LoadedPlan,
     pub create_time: Timestamp,
     pub created_at: Moment,
+    /// When it began, if its slots wait for those of another job one by one.
+    pub began_at: Option<Moment>,
 }
 
 /// What was stored with a job's specification.

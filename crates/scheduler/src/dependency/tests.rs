@@ -1,5 +1,7 @@
 //! The table of outcomes, cell by cell.
 
+use core::slice::from_ref;
+
 use alloc::string::ToString;
 use alloc::vec;
 
@@ -9,7 +11,8 @@ use uuid::Uuid;
 use super::*;
 
 fn on(number: u128, condition: Condition) -> Awaited {
-    Awaited { job: JobId::from_uuid(Uuid::from_u128(number)), condition, name: "build".into() }
+    let job = JobId::from_uuid(Uuid::from_u128(number));
+    Awaited { job, condition, indexes: Indexes::All, name: "build".into() }
 }
 
 fn after(condition: Condition, state: JobStateType) -> Verdict {
@@ -64,4 +67,16 @@ fn a_job_that_is_not_stored_any_more_is_not_waited_for() {
     let ended = Ended { state: None, at: Moment::ZERO };
     let found = verdict(&[on(1, Condition::Ended)], |_| Some(ended));
     assert_eq!(found, never(Failed, "not run: job 'build', on which it depends, was removed"));
+}
+
+#[test]
+fn of_a_condition_on_each_slot_only_a_stop_or_removal_decides_about_the_whole_job() {
+    let same = Awaited { indexes: Indexes::Same, ..on(1, Condition::Completed) };
+    let after = |state| verdict(from_ref(&same), |_| Some(Ended { state, at: Moment(5) }));
+    assert_eq!(verdict(from_ref(&same), |_| None), Verdict::Holds(Moment::ZERO));
+    assert_eq!(after(Some(Completed)), Verdict::Holds(Moment(5)));
+    assert_eq!(after(Some(Failed)), Verdict::Holds(Moment(5)));
+    let stopped = "not run: job 'build' was stopped";
+    assert_eq!(after(Some(Stopped)), never(Stopped, stopped));
+    assert!(matches!(after(None), Verdict::Never(Failed, _)));
 }

@@ -12,14 +12,16 @@ pub(super) fn check(scheduler: &Scheduler) {
     let Scheduler { state, settle } = scheduler;
     let mut known = BTreeMap::new();
     for (id, job) in state.jobs.iter() {
-        if job.is_terminal() || !job.waits_for_others() {
+        if job.is_terminal() || !job.waits_for_others() && !job.awaits_counterparts() {
             continue;
         }
-        assert!(job.executions().is_empty(), "job {id} runs before its conditions hold");
-        assert!(
-            job.extras.pending().iter().next().is_none(),
-            "job {id} waits before its conditions hold"
-        );
+        if job.waits_for_others() {
+            assert!(job.executions().is_empty(), "job {id} runs before its conditions hold");
+            assert!(
+                job.extras.pending().iter().next().is_none(),
+                "job {id} waits before its conditions hold"
+            );
+        }
         let conditions = job.extras.conditions.as_ref().expect("it waits for others");
         let mut is_reviewed = settle.backlog.begins.contains(id);
         for other in conditions.list.iter().map(|awaited| awaited.job) {
@@ -27,7 +29,14 @@ pub(super) fn check(scheduler: &Scheduler) {
             let told = settle.backlog.named.get(&other);
             is_reviewed |= told.is_some_and(|after| after.is_none_or(|after| after < *id));
         }
-        let is_open = dependants::verdict_of(state, job) == Verdict::Open;
+        let is_open = match (dependants::verdict_of(state, job), job.counterparts()) {
+            (Verdict::Open, _) => true,
+            (Verdict::Holds(_), Some(slots)) => {
+                let begins = job.waits_for_others() && slots.ready().len() > 0;
+                !begins || settle.backlog.walks.contains_key(id)
+            }
+            (Verdict::Holds(_), None) | (Verdict::Never(..), _) => false,
+        };
         assert!(is_open || is_reviewed, "the conditions of job {id} are decided, and it waits");
     }
     let kept = state.named.iter().map(|(id, named)| (*id, named.dependants.clone()));

@@ -34,6 +34,7 @@ fn plan() -> JobPlan {
             job_id: JobId::from_uuid(uuid::Uuid::from_u128(7)),
             job: "build, \"x\"".into(),
             condition: Condition::Ended,
+            indexes: Indexes::All,
         }],
         told_count: 20,
         demand: Demand {
@@ -72,7 +73,11 @@ fn a_plan_reads_back() {
     let mut tolerant = usual.clone();
     tolerant.max_failed = -1;
     assert_eq!(tolerant.to_text(), r#"{"V":3,"F":-1,"E":"docker"}"#);
-    for plan in [every_field, few, usual, tolerant] {
+    // It would let all slots start together, or wait for all.
+    let mut matched = every_field.clone();
+    matched.depends_on[0].indexes = Indexes::Same;
+    assert!(matched.to_text().starts_with(r#"{"V":4,"#), "{}", matched.to_text());
+    for plan in [every_field, few, usual, tolerant, matched] {
         let text = plan.to_text();
         assert_eq!(JobPlan::from_text(&text).expect("it was just written"), plan, "{text}");
     }
@@ -88,8 +93,8 @@ fn a_plan_of_the_first_format_reads_as_it_was_meant() {
 #[test]
 fn a_plan_that_is_damaged_or_of_a_later_release_is_not_misread() {
     let text = plan().to_text();
-    let later = text.replacen("\"V\":3", "\"V\":4", 1);
-    assert!(matches!(JobPlan::from_text(&later), Err(UnreadablePlan::Format(4))));
+    let later = text.replacen("\"V\":3", "\"V\":5", 1);
+    assert!(matches!(JobPlan::from_text(&later), Err(UnreadablePlan::Format(5))));
     let unknown = text.replacen("\"notin\"", "\"like\"", 1);
     assert!(matches!(JobPlan::from_text(&unknown), Err(UnreadablePlan::Test(_))));
     for end in 0..text.len() {

@@ -51,6 +51,12 @@ pub(crate) struct Group {
 /// Namespace and name.
 type Name = (String, String);
 
+impl Default for Entry {
+    fn default() -> Self {
+        Self::Class(ClassId::default())
+    }
+}
+
 /// All groups that have a record or are named by a live job.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {

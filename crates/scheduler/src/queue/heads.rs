@@ -20,29 +20,28 @@ const MOST_LEAVES: usize = 4096;
 
 const FEWEST_LEAVES: usize = 8;
 
-#[derive(Default)]
-pub(crate) struct Heads {
+/// `R` is what heads are ordered by.
+pub(crate) struct Heads<K = ClassId, R = Rank> {
     /// The tree of each class, and its leaf there.
-    leaves: BTreeMap<ClassId, (usize, usize)>,
+    leaves: BTreeMap<K, (usize, usize)>,
     /// All but the last have [`MOST_LEAVES`].
-    trees: Vec<Tree>,
+    trees: Vec<Tree<K, R>>,
 }
 
-#[derive(Default)]
-struct Tree {
+struct Tree<K, R> {
     /// Leaves without a class.
     unused: Vec<usize>,
     /// The class of each leaf.
-    classes: Vec<ClassId>,
+    classes: Vec<K>,
     /// A complete tree: 1 is the root, `n` has the children `2n` and `2n + 1`, and the second half
     /// are the leaves.
-    nodes: Vec<Option<Summary>>,
+    nodes: Vec<Option<Summary<R>>>,
 }
 
 /// What is known of all leaves below a place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Summary {
-    rank: Rank,
+pub(crate) struct Summary<R = Rank> {
+    pub(crate) rank: R,
     cpu_millis: Least,
     memory_bytes: Least,
     disk_bytes: u64,
@@ -65,9 +64,20 @@ pub(crate) struct Limits {
 
 // === impl Heads ===
 
-impl Heads {
+impl<K, R> Default for Heads<K, R> {
+    fn default() -> Self {
+        Self { leaves: BTreeMap::new(), trees: Vec::new() }
+    }
+}
+
+impl<K: Copy + Ord + Default, R: Copy + Ord> Heads<K, R> {
     /// Sets the head of a class; `None` when no job of it waits.
-    pub(crate) fn set(&mut self, class: ClassId, head: Option<(Rank, Need)>) {
+    pub(crate) fn set(&mut self, class: K, head: Option<(R, Need)>) {
+        self.set_summary(class, head.map(|(rank, need)| Summary::new(rank, need)));
+    }
+
+    /// Sets what is known of several heads that share a leaf.
+    pub(crate) fn set_summary(&mut self, class: K, head: Option<Summary<R>>) {
         let (tree, leaf) = match (self.leaves.get(&class).copied(), &head) {
             (Some(place), _) => place,
             (None, None) => return,
@@ -78,28 +88,45 @@ impl Heads {
             self.leaves.remove(&class);
             tree.unused.push(leaf);
         }
-        tree.set(leaf, head.map(|(rank, need)| Summary::new(rank, need)));
+        tree.set(leaf, head);
     }
 
     /// The class with the best rank whose head fits and is admitted.
-    pub(crate) fn first(
-        &self,
-        limits: &Limits,
-        admits: impl Fn(Rank, ClassId) -> bool,
-    ) -> Option<(Rank, ClassId)> {
+    pub(crate) fn first(&self, limits: &Limits, admits: impl Fn(R, K) -> bool) -> Option<(R, K)> {
         let mut best = None;
-        for tree in &self.trees {
-            tree.descend(1, limits, &admits, &mut best);
-        }
+        self.search(limits, &mut best, &mut |rank, class| admits(rank, class).then_some(rank));
         best
     }
 
+    /// The same where a leaf stands for several heads: `exact` is the rank of the best that is
+    /// admitted. Only what comes before `best` is visited.
+    pub(crate) fn search(
+        &self,
+        limits: &Limits,
+        best: &mut Option<(R, K)>,
+        exact: &mut impl FnMut(R, K) -> Option<R>,
+    ) {
+        for tree in &self.trees {
+            tree.descend(1, limits, exact, best);
+        }
+    }
+
+    /// What is known of all heads.
+    pub(crate) fn summary(&self) -> Option<Summary<R>> {
+        let roots = self.trees.iter().map(|tree| tree.nodes.get(1).copied().flatten());
+        roots.fold(None, Summary::either)
+    }
+
     /// The best rank of all heads.
-    pub(crate) fn best(&self) -> Option<Rank> {
+    pub(crate) fn best(&self) -> Option<R> {
         self.trees.iter().filter_map(|tree| Some(tree.nodes.get(1)?.as_ref()?.rank)).min()
     }
 
-    fn add(&mut self, class: ClassId) -> (usize, usize) {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.leaves.is_empty()
+    }
+
+    fn add(&mut self, class: K) -> (usize, usize) {
         let with_room = self.trees.iter().position(|tree| !tree.unused.is_empty());
         let at = with_room.unwrap_or_else(|| {
             match self.trees.last_mut() {
@@ -108,7 +135,8 @@ impl Heads {
                 }
                 last => {
                     let leaves = if last.is_none() { FEWEST_LEAVES } else { MOST_LEAVES };
-                    let mut tree = Tree::default();
+                    let (unused, classes, nodes) = (Vec::new(), Vec::new(), Vec::new());
+                    let mut tree = Tree { unused, classes, nodes };
                     tree.resize(leaves);
                     self.trees.push(tree);
                 }
@@ -124,8 +152,8 @@ impl Heads {
 
 // === impl Tree ===
 
-impl Tree {
-    fn set(&mut self, leaf: usize, summary: Option<Summary>) {
+impl<K: Copy + Ord + Default, R: Copy + Ord> Tree<K, R> {
+    fn set(&mut self, leaf: usize, summary: Option<Summary<R>>) {
         let mut at = self.classes.len() + leaf;
         self.nodes[at] = summary;
         while at > 1 {
@@ -142,8 +170,8 @@ impl Tree {
         &self,
         at: usize,
         limits: &Limits,
-        admits: &impl Fn(Rank, ClassId) -> bool,
-        best: &mut Option<(Rank, ClassId)>,
+        exact: &mut impl FnMut(R, K) -> Option<R>,
+        best: &mut Option<(R, K)>,
     ) {
         let Some(summary) = &self.nodes[at] else { return };
         if best.is_some_and(|(rank, _)| rank <= summary.rank) || !summary.may_fit(limits) {
@@ -151,8 +179,9 @@ impl Tree {
         }
         if let Some(leaf) = at.checked_sub(self.classes.len()) {
             let class = self.classes[leaf];
-            if admits(summary.rank, class) {
-                *best = Some((summary.rank, class));
+            let found = exact(summary.rank, class);
+            if let Some(rank) = found.filter(|rank| best.is_none_or(|(before, _)| *rank < before)) {
+                *best = Some((rank, class));
             }
             return;
         }
@@ -162,7 +191,7 @@ impl Tree {
             (left, _) => left.is_some(),
         };
         for child in if left_first { [2 * at, 2 * at + 1] } else { [2 * at + 1, 2 * at] } {
-            self.descend(child, limits, admits, best);
+            self.descend(child, limits, exact, best);
         }
     }
 
@@ -177,15 +206,15 @@ impl Tree {
             nodes[at] = Summary::either(nodes[2 * at], nodes[2 * at + 1]);
         }
         self.nodes = nodes;
-        self.classes.resize(leaves, ClassId::default());
+        self.classes.resize(leaves, K::default());
         self.unused.extend((before..leaves).rev());
     }
 }
 
 // === impl Summary ===
 
-impl Summary {
-    fn new(rank: Rank, need: Need) -> Self {
+impl<R: Copy + Ord> Summary<R> {
+    fn new(rank: R, need: Need) -> Self {
         Self {
             rank,
             cpu_millis: Least::new(need.cpu_millis),
@@ -204,6 +233,12 @@ impl Summary {
             disk_bytes: left.disk_bytes.min(right.disk_bytes),
             gpus: left.gpus.min(right.gpus),
         })
+    }
+
+    /// The same in another order.
+    pub(crate) fn ordered_by<O>(self, order: impl Fn(R) -> O) -> Summary<O> {
+        let Self { rank, cpu_millis, memory_bytes, disk_bytes, gpus } = self;
+        Summary { rank: order(rank), cpu_millis, memory_bytes, disk_bytes, gpus }
     }
 
     /// Whether something below may fit; exact for a leaf.
@@ -254,7 +289,7 @@ mod tests {
     fn the_search_finds_what_a_scan_of_all_heads_finds() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut below = move |bound: u64| u64::from(random.next_u32()) % bound;
-        let mut heads = Heads::default();
+        let mut heads = Heads::<ClassId>::default();
         let mut all: BTreeMap<ClassId, (Rank, Need)> = BTreeMap::new();
         for step in 0..30_000_u64 {
             let class = ClassId(u32::try_from(below(9000)).expect("small"));

@@ -14,15 +14,21 @@ use crate::turn::Turn;
 pub(crate) fn review(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     turn.budget.spend();
     let Some(job) = state.jobs.get(&id).filter(|job| !job.is_terminal()) else { return };
-    if !job.waits_for_others() {
+    if !job.waits_for_others() && !job.awaits_counterparts() {
         return;
     }
+    let of_slots = job.counterparts().is_some();
     match dependants::verdict_of(state, job) {
-        Verdict::Holds(_) => begin(state, turn, id),
+        Verdict::Holds(_) if !of_slots => begin(state, turn, id),
         Verdict::Never(to, why) => job_end::end_job(state, turn, id, to, why),
-        Verdict::Open => {
+        Verdict::Holds(_) | Verdict::Open => {
+            if of_slots {
+                // Some have ended already, or the other job leaves them, or does not have them.
+                state.marks.walks.push(id);
+            }
             let (says, job) = (gate::waits_for(state, job), &state.jobs[&id]);
-            if job.extras.gate().is_some() && job.row().message != says {
+            let is_gate = job.waits_for_others() || gate::names_counterparts(job);
+            if is_gate && job.extras.gate().is_some() && job.row().message != says {
                 state.set_message(turn, id, says);
             }
             state.marks.jobs.push(id);
@@ -30,10 +36,26 @@ pub(crate) fn review(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     }
 }
 
-/// The last condition of the job holds: from now on it is like one that was just submitted.
-fn begin(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
-    dependants::leave(state, id);
+/// Whether the conditions of a new job hold, which is then like one without any.
+pub(crate) fn hold_now(state: &mut State, turn: &Turn<'_>, id: JobId) -> bool {
+    let job = state.jobs.get(&id);
+    let holds =
+        job.is_some_and(|job| matches!(dependants::verdict_of(state, job), Verdict::Holds(_)));
+    if holds {
+        dependants::leave(state, id);
+        dependants::hold(state, id, turn.now);
+    }
+    holds
+}
+
+/// The last condition of the job holds, or its first slot may start: from now on it is like one that
+/// was just submitted.
+pub(crate) fn begin(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     dependants::hold(state, id, turn.now);
+    dependants::leave_if_decided(state, id);
+    if state.jobs.get(&id).is_some_and(|job| job.counterparts().is_some()) {
+        turn.out.changes.begun.push((id, turn.now));
+    }
     if let Some(bound) = state.jobs.get(&id).and_then(|job| job.plan.total_timeout()) {
         state.timers.set(turn.now + bound, Timer::TotalTimeout(id));
     }

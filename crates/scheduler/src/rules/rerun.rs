@@ -15,7 +15,19 @@ use crate::turn::Turn;
 
 /// Whether the job can begin. A slot of an ops job stays on its node, which may have changed.
 pub(crate) fn check(state: &State, plan: &JobPlan, rerun: &Rerun) -> Result<(), Refusal> {
-    let (ranges, more) = (state.namespaces.ranges(&plan.namespace), rerun.slots.scattered_ranges());
+    check_among(state, plan, rerun, &mut 0)
+}
+
+/// The same of one of several; `before` counts the ranges of those that were checked.
+pub(crate) fn check_among(
+    state: &State,
+    plan: &JobPlan,
+    rerun: &Rerun,
+    before: &mut u64,
+) -> Result<(), Refusal> {
+    let more = rerun.slots.scattered_ranges();
+    let ranges = state.namespaces.ranges(&plan.namespace) + *before;
+    *before += more;
     if more > 0 && ranges + more > MAX_RANGES {
         let namespace = plan.namespace.clone();
         return Err(Refusal::TooScattered { namespace, ranges, more });

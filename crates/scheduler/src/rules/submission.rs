@@ -11,10 +11,10 @@ use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{EvaluationId, JobId, Timestamp};
 
 use crate::change::{FIRST_VERSION, JobRow, NamedJob, NewJobRow};
-use crate::dependency::Ended;
+use crate::dependency::Known;
 use crate::input::{Answer, Refusal, Submit};
 use crate::plan::JobPlan;
-use crate::rules::{covers, dependency, group, health, job_end, rerun};
+use crate::rules::{covers, dependency, group, health, job_end, quota, rerun};
 use crate::slots::Slots;
 use crate::state::job::LiveJob;
 use crate::state::{State, dependants};
@@ -38,7 +38,9 @@ pub(crate) fn submit(state: &mut State, turn: &mut Turn<'_>, submit: Submit) -> 
     if state.jobs.contains_key(&id) {
         return Answer::Refused(Refusal::JobExists(id));
     }
-    if let Some(refusal) = group::refuses(state, &submit.spec) {
+    let refusal = group::refuses(state, &submit.spec);
+    let jobs = core::slice::from_ref(&submit);
+    if let Some(refusal) = refusal.or_else(|| quota::refuses(state, &submit.spec.namespace, jobs)) {
         return Answer::Refused(refusal);
     }
     if let Some(rerun) = &submit.rerun
@@ -60,7 +62,7 @@ pub(crate) fn record(
     state: &mut State,
     turn: &mut Turn<'_>,
     submit: Submit,
-    named: Vec<Option<Ended>>,
+    named: Vec<Known>,
     begins: Begins,
 ) -> EvaluationId {
     let Submit { id, spec, spec_json, rerun, .. } = submit;
@@ -95,13 +97,17 @@ pub(crate) fn record(
     job.name_groups(Arc::clone(&groups), number);
     let waits = !spec.depends_on.is_empty() || begins == Begins::Later;
     if waits {
-        let conditions = dependants::conditions(state, &spec.depends_on);
+        let conditions = dependants::conditions(state, &spec.depends_on, job.row().slots.len());
         dependants::enter(state, id, &conditions.list, named);
         job.extras.to_mut().conditions = Some(Box::new(conditions));
     }
     job.tell_count(told_count);
     let ranges = job.row().slots.scattered_ranges();
     state.namespaces.add_ranges(&job.plan.namespace, ranges);
+    if rerun.as_ref().is_none_or(|rerun| rerun.nodes.is_empty()) {
+        // Others are counted one by one, as they are bound to their nodes.
+        state.queue.quotas.queued(&job.plan.namespace, job.queued_slots());
+    }
     state.jobs.put(Box::new(job));
     if let Some(group) = groups.first().filter(|_| replaces) {
         group::replace(state, *group);
@@ -111,24 +117,27 @@ pub(crate) fn record(
     if let Some(rerun) = &rerun {
         rerun::record(turn, id, rerun);
     }
-    if waits {
-        match begins {
-            Begins::Now => dependency::review(state, turn, id),
-            Begins::Later => state.marks.begins.push(id),
+    let bound_to = rerun.filter(|rerun| !rerun.nodes.is_empty());
+    match (waits, begins) {
+        (true, Begins::Later) => state.marks.begins.push(id),
+        // Its slots have their nodes: it cannot begin later, as a job that covers all nodes.
+        (true, Begins::Now) if bound_to.is_none() || !dependency::hold_now(state, turn, id) => {
+            dependency::review(state, turn, id);
         }
-        return evaluation;
-    }
-    if let Some(bound) = bound {
-        state.timers.set(turn.now + bound, Timer::TotalTimeout(id));
-    }
-    match &rerun {
-        Some(rerun) if !rerun.nodes.is_empty() => rerun::bind(state, turn, id, rerun),
-        _ => place_new(state, turn, id),
+        (true, Begins::Now) | (false, _) => {
+            if let Some(bound) = bound {
+                state.timers.set(turn.now + bound, Timer::TotalTimeout(id));
+            }
+            match &bound_to {
+                Some(rerun) => rerun::bind(state, turn, id, rerun),
+                None => place_new(state, turn, id),
+            }
+        }
     }
     evaluation
 }
 
-fn plan_of(spec: &JobSpec) -> JobPlan {
+pub(crate) fn plan_of(spec: &JobSpec) -> JobPlan {
     JobPlan::from_spec(spec).expect("validation lets only readable demands through")
 }
 
@@ -164,11 +173,11 @@ pub(crate) fn named_jobs(
     spec: &JobSpec,
     stored: &[NamedJob],
     members: &BTreeSet<JobId>,
-) -> Result<Vec<Option<Ended>>, Refusal> {
+) -> Result<Vec<Known>, Refusal> {
     let look_up = |dependency: &Dependency| {
         let Dependency { job_id: job, job: name, .. } = dependency;
         let found = match members.contains(job) {
-            true => Some(None),
+            true => Some(Known::default()),
             false => dependants::look_up(state, turn, *job, stored),
         };
         let missing = || Refusal::DependencyMissing { job: *job, name: name.clone() };

@@ -3,11 +3,11 @@
 use api_types::NodeId;
 
 use crate::rank::{ClassId, PoolId};
-use crate::rules::{dependency, fetch, job_end, silence};
+use crate::rules::{counterpart, dependency, fetch, job_end, silence};
 use crate::settle;
 use crate::settle::leftover::Settle;
-use crate::settle::{group, notice, placement};
-use crate::state::{State, dependants};
+use crate::settle::{group, notice, placement, quota};
+use crate::state::{State, counterparts, dependants};
 use crate::turn::Turn;
 
 /// What it costs to compare a node with some thousands of pools: a whole turn.
@@ -67,6 +67,7 @@ pub(crate) fn work_off_backlog(settle: &mut Settle, state: &mut State, turn: &mu
 
 /// Compares nodes with pools, and places what waits for room, for nodes or for units.
 fn look_for_room(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) {
+    turn.budget.spend_many(state.queue.follow_capacity());
     while !turn.budget.is_spent()
         && let Some((node, after)) = settle.backlog.comparisons.pop_first()
     {
@@ -85,7 +86,13 @@ fn look_for_room(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) {
         settle::pass(settle, state, turn);
     }
     while !turn.budget.is_spent()
-        && let Some((_, class)) = settle.backlog.classes.pop_first()
+        && let Some(namespace) = settle.backlog.quotas.pop_first()
+    {
+        quota::follow(settle, state, turn, &namespace);
+        settle::pass(settle, state, turn);
+    }
+    while !turn.budget.is_spent()
+        && let Some(class) = state.queue.lanes.pop_postponed()
     {
         if resume_class(state, class) {
             placement::place_class(settle, state, turn, class);
@@ -108,6 +115,7 @@ fn look_for_room(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) {
 
 /// Reviews the jobs that wait for others which are over, and those that have not begun.
 fn tell_dependants(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) {
+    tell_counterparts(settle, state, turn);
     while !turn.budget.is_spent()
         && let Some((named, mut after)) = settle.backlog.named.pop_first()
     {
@@ -126,6 +134,32 @@ fn tell_dependants(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) 
     {
         dependency::review(state, turn, job);
         dependency::place_restored(state, turn, job);
+        settle::pass(settle, state, turn);
+    }
+}
+
+/// Decides about slots that waited for those of other jobs. These come before the ends of the jobs:
+/// what became of a slot says more.
+fn tell_counterparts(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>) {
+    while !turn.budget.is_spent()
+        && let Some(((named, index), mut after)) = settle.backlog.counterparts.pop_first()
+    {
+        while let Some(job) = counterparts::next_matched(state, named, after) {
+            if turn.budget.is_spent() {
+                settle.backlog.counterparts.insert((named, index), after);
+                break;
+            }
+            after = Some(job);
+            counterpart::has_ended(state, turn, job, index);
+            settle::pass(settle, state, turn);
+        }
+    }
+    while !turn.budget.is_spent()
+        && let Some((job, next)) = settle.backlog.walks.pop_first()
+    {
+        if let Some(next) = counterpart::decide_from(state, turn, job, next) {
+            settle.backlog.walks.insert(job, next);
+        }
         settle::pass(settle, state, turn);
     }
 }

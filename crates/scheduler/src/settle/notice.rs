@@ -45,25 +45,28 @@ pub(crate) fn refresh_job(state: &mut State, turn: &mut Turn<'_>, id: JobId) {
     let notice = job.notice();
     let silence_changed = notice.silence.is_empty() != job.extras.shown.silence.is_empty();
     let (former_gate, gate) = (job.extras.gate(), gate::current(state, job, waits));
+    // Its slots come one by one, each of which would be an event if it finds no room.
+    let is_matched = job.awaits_counterparts();
     let next = match (busy, waits, job.row().start_time.is_some()) {
-        (false, true, _) => JobStateType::Queued,
         _ if job.waits_for_others() => JobStateType::Queued,
+        (_, _, true) if is_matched => JobStateType::Running,
+        (false, true, _) => JobStateType::Queued,
         (true, _, true) | (false, false, true) => JobStateType::Running,
         (false, false, false) if gate.is_some() => JobStateType::Queued,
         (true, _, false) | (false, false, false) => JobStateType::Pending,
     };
     let gate_changed = gate != former_gate.map(|gate| gate.gate_type);
-    let is_event = next != job.row().state
-        || waits != job.row().waiting_since.is_some()
-        || silence_changed
-        || gate_changed;
-    if !is_event && notice == job.extras.shown {
+    let waits_changed = waits != job.row().waiting_since.is_some();
+    let is_event =
+        next != job.row().state || waits_changed && !is_matched || silence_changed || gate_changed;
+    if !is_event && !waits_changed && notice == job.extras.shown {
         return;
     }
-    let held = gate.map(|gate| gate::message(state, job, gate));
+    let held = gate.filter(|_| !(is_matched && waits));
+    let held = held.map(|gate| gate::message(state, job, gate));
     state.note_waiting(turn, id, waits);
     gate::set(state, id, gate, turn.wall);
-    if gate == Some(GateType::ConcurrencyGroup) {
+    if is_matched && !waits || matches!(gate, Some(GateType::ConcurrencyGroup | GateType::Quota)) {
         forget_annotation(state, id);
     }
     let message = match (&notice.retry, &notice.silence) {

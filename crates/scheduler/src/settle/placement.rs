@@ -1,32 +1,21 @@
 //! Placement: which slot goes to which node, and when nodes and queues are scanned.
 
+use alloc::sync::Arc;
+
 use api_types::{JobId, NodeId};
 
 use crate::plan::Plan;
-use crate::queue::search::{Position, Search};
+use crate::queue::search::Position;
 use crate::rank::{ClassId, Rank, Waiter};
-use crate::settle::leftover::{Backlog, Settle};
+use crate::settle::candidate::{Best, Ready, best_candidate, opened_slots};
+use crate::settle::leftover::Settle;
 use crate::settle::{group, notice, reservation};
 use crate::state::job::Slot;
 use crate::state::node::LiveNode;
-use crate::state::{State, executions, gate};
+use crate::state::{State, executions, gate, holders};
 use crate::time::Moment;
 use crate::timer::Timer;
 use crate::turn::Turn;
-
-/// A slot that a node could take, with its rank among all waiting slots.
-struct Candidate {
-    rank: Rank,
-    slot: Ready,
-}
-
-/// Identifies a slot of a job.
-enum Ready {
-    /// A slot that is bound to this node.
-    Pinned(u32),
-    /// The next ready slot in this class.
-    Next(ClassId),
-}
 
 // === Placement ===
 
@@ -53,20 +42,21 @@ pub(crate) fn place_job(
     }
     let class = state.queue.class(class_id);
     if class.blocked || class.postponed || state.queue.is_held(class_id) {
-        // There is no room, the class is in the backlog, or a group holds it.
+        // There is no room, the class is in the backlog, or a group or quota holds it.
         state.queue.class_mut(class_id).unsaid |= class.postponed;
         state.queue.wait(class_id, rank);
+        group::hold_if_full(settle, state, class_id);
         return;
     }
-    if let Some(group) = state.queue.lacking(class_id) {
+    if let Some(holder) = state.queue.lacking(class_id) {
         state.queue.wait(class_id, rank);
-        group::hold_waiting(settle, state, turn, class_id, group);
+        group::hold_waiting(settle, state, turn, class_id, holder);
         return;
     }
     if backlog_precedes(settle, state, rank, class_id) {
         state.queue.wait(class_id, rank);
         state.queue.class_mut(class_id).unsaid = true;
-        postpone_class(settle, state, class_id);
+        state.queue.postpone(class_id);
         return;
     }
     if state.queue.class(class_id).waiting.iter().any(|other| *other != rank) {
@@ -76,15 +66,15 @@ pub(crate) fn place_job(
         return;
     }
     while state.jobs[&id].has_ready_slot(class_id) {
-        if let Some(group) = state.queue.lacking(class_id) {
+        if let Some(holder) = state.queue.lacking(class_id) {
             state.queue.wait(class_id, rank);
-            group::hold_waiting(settle, state, turn, class_id, group);
+            group::hold_waiting(settle, state, turn, class_id, holder);
             return;
         }
         if turn.budget.is_spent() {
             state.queue.wait(class_id, rank);
             state.queue.class_mut(class_id).unsaid = true;
-            postpone_class(settle, state, class_id);
+            state.queue.postpone(class_id);
             return;
         }
         let Some(node) = choose_node(state, class_id, &job_plan, turn.now) else {
@@ -99,6 +89,7 @@ pub(crate) fn place_job(
 fn place_next(state: &mut State, turn: &mut Turn<'_>, id: JobId, class: ClassId, node: NodeId) {
     let job = state.jobs.get_mut(&id).expect("only live jobs are placed");
     let slot = job.take_ready_slot(class, &mut turn.out.changes).expect("the job has a ready slot");
+    state.queue.quotas.unqueued(&job.plan.namespace, 1);
     state.timers.cancel(Timer::Exclusion(id, slot.index));
     place_slot(state, turn, id, slot, node);
     let job = &state.jobs[&id];
@@ -117,7 +108,7 @@ fn place_slot(state: &mut State, turn: &mut Turn<'_>, id: JobId, slot: Slot, nod
     reservation::review_reservation(state, turn, node);
 }
 
-/// Places waiting slots on a node that has room, by priority, then age.
+/// Places waiting slots on a node that has room, by priority, share of the namespace, then age.
 pub(crate) fn fill_node(
     settle: &mut Settle,
     state: &mut State,
@@ -135,21 +126,32 @@ pub(crate) fn fill_node_after(
     node_id: NodeId,
     mut after: Option<Position>,
 ) {
+    let opened = opened_slots(settle, state, turn, node_id);
+    turn.budget.spend_many(state.queue.follow_capacity());
     loop {
         if turn.budget.is_spent() {
             settle.backlog.nodes.insert(node_id, after);
             return;
         }
-        let (candidate, passed) = best_candidate(state, node_id, turn.now, after);
-        turn.budget.spend_many(passed.steps);
-        after = passed.until;
+        let Best { candidate, search, refused } =
+            best_candidate(state, node_id, turn.now, after, &opened);
+        turn.budget.spend_many(search.steps);
+        if !refused.is_empty() {
+            // Otherwise each later search would come upon them again.
+            for (class, holder) in refused {
+                turn.budget.spend();
+                group::hold_refused(settle, state, turn, class, holder);
+            }
+            continue;
+        }
+        after = search.until;
         let Some(candidate) = candidate else {
-            if passed.is_all {
+            if search.is_all {
                 return;
             }
             continue;
         };
-        let id = candidate.rank.job;
+        let id = candidate.order.rank.job;
         match candidate.slot {
             Ready::Pinned(index) => place_pinned(state, turn, id, index, node_id),
             Ready::Next(class) => place_next(state, turn, id, class, node_id),
@@ -180,6 +182,8 @@ pub(crate) fn offer_pinned(
     settle.backlog.offers.remove(&id);
     while let Some(job) = state.jobs.get(&id).filter(|job| !gate::lacks(state, job)) {
         if turn.budget.is_spent() {
+            let namespace = Arc::clone(&job.plan.namespace);
+            state.marks.quotas.push(namespace);
             settle.backlog.offers.insert(id, after);
             return;
         }
@@ -200,7 +204,11 @@ pub(crate) fn offer_pinned(
     }
     gate::offered(state, id);
     state.marks.jobs.push(id);
-    state.follow_groups(id);
+    holders::follow(state, id);
+    // Where a quota was removed, the next entry is opened as well.
+    if let Some(job) = state.jobs.get(&id) {
+        state.marks.quotas.push(Arc::clone(&job.plan.namespace));
+    }
 }
 
 /// Places the jobs of a class, the first in rank first, until those of a class in the backlog come
@@ -220,13 +228,17 @@ pub(crate) fn place_class(
         let Some(rank) = class.waiting.first().copied().filter(|_| !class.blocked) else {
             return;
         };
-        if let Some(group) = state.queue.lacking(class_id) {
-            group::hold_waiting(settle, state, turn, class_id, group);
+        if let Some(holder) = state.queue.lacking(class_id) {
+            group::hold_waiting(settle, state, turn, class_id, holder);
             return;
         }
-        let is_next = settle.backlog.classes.first().is_none_or(|(next, _)| rank <= *next);
+        if group::quota_precedes(settle, state, class_id, rank) {
+            return;
+        }
+        let order = || state.queue.order(&state.queue.class(class_id).namespace, rank);
+        let is_next = state.queue.lanes.next_postponed().is_none_or(|next| order() <= next);
         if turn.budget.is_spent() || !is_next {
-            postpone_class(settle, state, class_id);
+            state.queue.postpone(class_id);
             return;
         }
         let plan = state.jobs[&rank.job].plan.clone();
@@ -258,59 +270,6 @@ fn choose_node(state: &State, class_id: ClassId, plan: &Plan, now: Moment) -> Op
     nodes.find(|node| state.nodes[node].takes_now(&class.demand, plan, now))
 }
 
-/// The first of all waiting slots that this node has room for, and how far the search came.
-fn best_candidate(
-    state: &State,
-    node_id: NodeId,
-    now: Moment,
-    after: Option<Position>,
-) -> (Option<Candidate>, Search) {
-    let node = state.nodes.get(&node_id).filter(|node| node.takes_work());
-    let Some((node, bit)) = node.and_then(|node| Some((node, node.bit()?))) else {
-        return (None, Search::over());
-    };
-    let pinned = node
-        .pinned()
-        .iter()
-        .find(|(rank, _)| {
-            let Some(job) = state.jobs.get(&rank.job) else { return false };
-            if gate::lacks(state, job) {
-                return false;
-            }
-            let Some(class) = job.class().map(|class| state.queue.class(class)) else {
-                return false;
-            };
-            node.takes_now(&class.demand, &job.plan, now)
-        })
-        .map(|(rank, index)| Candidate { rank: *rank, slot: Ready::Pinned(*index) });
-    let limits = node.limits();
-    let admits = |rank: Rank, class: ClassId| {
-        if state.queue.lacking(class).is_some() {
-            return false;
-        }
-        let class = state.queue.class(class);
-        let plan = &state.jobs[&rank.job].plan;
-        class.admits(node_id) && node.takes_now(&class.demand, plan, now)
-    };
-    let search = state.queue.first_for(bit, &limits, after, admits);
-    let waiting = search.found.map(|(rank, class)| Candidate { rank, slot: Ready::Next(class) });
-    let first = match (pinned, waiting) {
-        (Some(pinned), Some(waiting)) if waiting.rank < pinned.rank => Some(waiting),
-        (Some(pinned), _) => Some(pinned),
-        (None, waiting) => waiting,
-    };
-    (first, search)
-}
-
-/// The jobs of the class are placed when their turn comes.
-pub(crate) fn postpone_class(settle: &mut Settle, state: &mut State, id: ClassId) {
-    let first = state.queue.find_class(id).and_then(|class| class.waiting.first().copied());
-    if let Some(rank) = first {
-        state.queue.class_mut(id).postponed = true;
-        settle.backlog.classes.insert((rank, id));
-    }
-}
-
 /// Whether the backlog holds room for jobs that come before this one: they wait for the same
 /// kind of node, whatever they require of it and in any namespace.
 ///
@@ -318,17 +277,26 @@ pub(crate) fn postpone_class(settle: &mut Settle, state: &mut State, id: ClassId
 pub(crate) fn backlog_precedes(settle: &Settle, state: &State, rank: Rank, id: ClassId) -> bool {
     /// Entries to examine; with more that come first, the job waits for all of them.
     const EXAMINED: usize = 16;
-    let Backlog { nodes, classes, .. } = &settle.backlog;
-    if nodes.is_empty() && classes.is_empty() {
+    let (nodes, lanes) = (&settle.backlog.nodes, &state.queue.lanes);
+    if nodes.is_empty() && !lanes.is_any_postponed() {
         return false;
     }
-    let pool = state.queue.class(id).pool;
-    let first_waits = || state.queue.pool(pool).heads.best().is_some_and(|best| best < rank);
+    let class = state.queue.class(id);
+    let pool = class.pool;
+    let order = state.queue.order(&class.namespace, rank);
+    let first_waits = || {
+        // Where another namespace has a smaller share, this one waits for it wherever it waits.
+        let is_before = |best: Rank| {
+            best < rank
+                || best.priority == rank.priority && lanes.has_smaller(rank.priority, order.share)
+        };
+        state.queue.pool(pool).heads.best().is_some_and(is_before)
+    };
     let is_of_pool = |other: &ClassId| {
         *other != id && state.queue.find_class(*other).is_some_and(|other| other.pool == pool)
     };
-    let mut before = classes.range(..(rank, ClassId::default())).map(|(_, class)| class);
+    let mut before = lanes.postponed_before(order);
     (!nodes.is_empty() && first_waits())
-        || before.by_ref().take(EXAMINED).any(is_of_pool)
+        || before.by_ref().take(EXAMINED).any(|other| is_of_pool(&other))
         || before.next().is_some()
 }

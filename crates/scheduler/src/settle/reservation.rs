@@ -48,8 +48,8 @@ pub(crate) fn next_changed_queue(state: &mut State) -> Option<(Waiter, Option<Ra
         return Some((Waiter::Class(id), state.queue.first_of(id)));
     }
     let id = state.marks.pinned.pop()?;
-    let head = state.nodes.get(&id).and_then(|node| gate::first_pinned(state, node));
-    Some((Waiter::Pinned(id), head))
+    let head = state.nodes.get(&id).and_then(|node| node.unheld().first());
+    Some((Waiter::Pinned(id), head.map(|(rank, _)| *rank)))
 }
 
 /// Whether the work for which the node is reserved still waits in its queue.

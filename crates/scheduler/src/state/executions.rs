@@ -10,7 +10,7 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::change::{Effect, EventRow, EventSubject, ExecutionRow, Fact, WorkOrder};
 use crate::state::job::{LiveJob, Slot};
-use crate::state::{State, execution, gate, idle};
+use crate::state::{State, execution, gate, holders, idle};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::{Timer, Timers};
@@ -82,6 +82,7 @@ pub(crate) fn occupy(
     });
     job.executions.insert(id);
     state.queue.groups.take(job.extras.groups(), job_id);
+    state.queue.take(&job.plan.namespace, &resources);
     if is_unproven(job, &row) {
         job.extras.to_mut().unproven.insert(id);
     }
@@ -188,7 +189,7 @@ fn note_placed(state: &mut State, job: JobId, execution: ExecutionId, id: NodeId
     if is_probe || placed.is_at_limit() {
         state.withdraw_from_queue(job);
     }
-    state.follow_groups(job);
+    holders::follow(state, job);
     let Some(node) = state.nodes.get_mut(&id) else { return };
     if !node.row.health.is_well() {
         node.row.health.placed(execution);
@@ -240,6 +241,7 @@ pub(crate) fn release(
         let was_at_limit = job.is_at_limit();
         job.executions.remove(&id);
         state.queue.groups.give_back(job.extras.groups(), row.job);
+        state.queue.give_back(&job.plan.namespace, &row.held(), true);
         if let Some(extra) = job.extras.existing() {
             extra.unproven.remove(&id);
         }
@@ -257,7 +259,7 @@ pub(crate) fn release(
             }
         }
     }
-    state.follow_groups(row.job);
+    holders::follow(state, row.job);
     state.timers.cancel(Timer::Offer(id));
     state.timers.cancel(Timer::GoodRun(id));
     row
@@ -276,7 +278,12 @@ pub(crate) fn release_process(
     row.compute_message = message;
     turn.out.changes.executions.insert(id, row.clone());
     let freed = held.minus(&row.held());
-    let is_finite = state.jobs.get(&job_id).is_some_and(|job| job.plan.job_type.is_finite());
+    let job = state.jobs.get(&job_id);
+    let is_finite = job.is_some_and(|job| job.plan.job_type.is_finite());
+    if let Some(job) = job {
+        state.queue.give_back(&job.plan.namespace, &freed, false);
+    }
+    holders::follow(state, job_id);
     if let Some(node) = state.nodes.get_mut(&node_id) {
         node.give_back(&freed, is_finite);
         node.reload(&mut state.queue);
@@ -301,6 +308,7 @@ pub(crate) fn restore(state: &mut State, row: ExecutionRow, now: Moment) -> Resu
     job.row.last_event_time = job.row.last_event_time.max(row.modify_time);
     job.executions.insert(row.id);
     state.queue.groups.take(job.extras.groups(), row.job);
+    state.queue.take(&job.plan.namespace, &row.held());
     node.executions.insert(row.id);
     node.take(&row.held(), job.plan.job_type.is_finite());
     node.running += u64::from(row.compute == ComputeState::BidAccepted);

@@ -9,12 +9,13 @@ use alloc::vec::Vec;
 use api_types::gate::GateType;
 use api_types::{JobId, Timestamp};
 
+use crate::counterparts;
+use crate::demand::Need;
 use crate::dependency;
 use crate::gate::Gate;
-use crate::queue::group::Group;
-use crate::rank::Rank;
+use crate::queue::group::{Entry, Group};
+use crate::queue::quota::{Short, shortage};
 use crate::state::job::LiveJob;
-use crate::state::node::LiveNode;
 use crate::state::{State, dependants};
 use crate::text::Text;
 
@@ -28,7 +29,8 @@ pub(crate) fn current(state: &State, job: &LiveJob, waits: bool) -> Option<GateT
     if job.is_terminal() {
         return None;
     }
-    if job.waits_for_others() {
+    // While any slot waits for another one, because each that does not any more would be an event.
+    if job.waits_for_others() || job.awaits_counterparts() {
         return Some(GateType::DependsOn);
     }
     if !job.has_slot_to_place() {
@@ -39,6 +41,9 @@ pub(crate) fn current(state: &State, job: &LiveJob, waits: bool) -> Option<GateT
     }
     if state.queue.groups.lacking(job.extras.groups()).is_some() && !job.extras.fetch.holds() {
         return Some(GateType::ConcurrencyGroup);
+    }
+    if quota_lacks(state, job).is_some() && !job.extras.fetch.holds() {
+        return Some(GateType::Quota);
     }
     let known = job.extras.gate.map(|gate| gate.gate_type);
     let known = known.filter(|gate| *gate != GateType::DependsOn);
@@ -59,10 +64,15 @@ pub(crate) fn set(state: &mut State, id: JobId, gate_type: Option<GateType>, sin
     if let Some(entered) = gate_type {
         *state.gated.entry(entered).or_default() += 1;
     }
-    let pinned: Vec<_> = job.extras.pending().iter().filter_map(|slot| slot.pinned).collect();
-    for node in pinned {
+    let rank = job.plan.rank;
+    let slots = job.extras.pending().iter();
+    let pinned: Vec<_> = slots.filter_map(|slot| Some((slot.pinned?, slot.index))).collect();
+    for (id, index) in pinned {
+        if let Some(node) = state.nodes.get_mut(&id) {
+            node.set_held((rank, index), gate_type.is_some());
+        }
         // Another slot may be the first there that waits for room.
-        state.marks.pinned.push(node);
+        state.marks.pinned.push(id);
     }
 }
 
@@ -85,10 +95,15 @@ pub(crate) fn offered(state: &mut State, id: JobId) {
 }
 
 /// Derives the gate of a job that was loaded from the store, with its slots and executions. When it
-/// closed is not stored; the last event of the job is at most that old.
+/// closed is not stored: a job waits for others from its submission on, and what closes later did so
+/// at the earliest with the last event of the job.
 pub(crate) fn restore(state: &mut State, id: JobId) {
     let Some(job) = state.jobs.get(&id) else { return };
-    let (gate_type, since) = (current(state, job, false), job.row().modify_time);
+    let gate_type = current(state, job, false);
+    let since = match gate_type {
+        Some(GateType::DependsOn) => job.plan.create_time,
+        _ => job.row().modify_time,
+    };
     set(state, id, gate_type, since);
 }
 
@@ -107,6 +122,12 @@ pub(crate) fn message(state: &State, job: &LiveJob, gate_type: GateType) -> Text
             let name = group.map_or("", |group| groups.name(group));
             Text::from(format!("the concurrency group '{name}' allows no further execution now"))
         }
+        GateType::Quota => {
+            let namespace = &job.plan.namespace;
+            Text::from(format!(
+                "the quota of namespace '{namespace}' allows no further execution now"
+            ))
+        }
     }
 }
 
@@ -116,19 +137,43 @@ pub(crate) fn waits_for(state: &State, job: &LiveJob) -> Text {
     dependency::message(list, |id| dependants::ended(state, id))
 }
 
-/// The first of the slots that wait for room on this node. One that a gate holds does not.
-pub(crate) fn first_pinned(state: &State, node: &LiveNode) -> Option<Rank> {
-    let mut ranks = node.pinned().iter().map(|(rank, _)| *rank);
-    ranks.find(|rank| !is_held(state, rank.job))
+/// Whether the message of the job says for which slots of others its own wait.
+pub(crate) fn names_counterparts(job: &LiveJob) -> bool {
+    let list = job.extras.conditions.as_ref().map_or(&[][..], |conditions| &conditions.list);
+    let mut of_slots = list.iter().filter(|awaited| !awaited.indexes.is_all());
+    of_slots.any(|awaited| job.row().message.starts_with(&counterparts::message(&awaited.name)))
 }
 
 /// Whether no execution of the job may be added now, whatever room there is.
 pub(crate) fn lacks(state: &State, job: &LiveJob) -> bool {
-    job.is_at_limit() || state.queue.groups.lacking(job.extras.groups()).is_some()
+    job.is_at_limit()
+        || state.queue.groups.lacking(job.extras.groups()).is_some()
+        || quota_lacks(state, job).is_some()
+        // What is left of the quota goes to an entry of a higher rank first.
+        || state.queue.quotas.is_held(Entry::Job(job.row().id))
 }
 
-/// What its groups say of a job at the gate now, with numbers; none if all of them have a unit.
-pub(crate) fn counted(state: &State, job: &LiveJob) -> Option<Text> {
+/// What the quota of its namespace has not enough of for another execution, and what that needs.
+fn quota_lacks(state: &State, job: &LiveJob) -> Option<(Short, Need)> {
+    let need = state.queue.class(job.class()?).demand.need;
+    let short = state.queue.quotas.short(&job.plan.namespace, &need)?;
+    Some((short, need))
+}
+
+/// What its groups and its quota say of a job at the gate now, with numbers; none if all of them have
+/// room for an execution.
+pub(crate) fn counted(state: &State, job: &LiveJob) -> Option<(GateType, Text)> {
+    let of_groups = counted_units(state, job).map(|text| (GateType::ConcurrencyGroup, text));
+    of_groups.or_else(|| {
+        let (short, need) = quota_lacks(state, job)?;
+        Some((
+            GateType::Quota,
+            shortage::text(&state.queue.quotas, &job.plan.namespace, short, &need),
+        ))
+    })
+}
+
+fn counted_units(state: &State, job: &LiveJob) -> Option<Text> {
     let groups = &state.queue.groups;
     let id = groups.lacking(job.extras.groups())?;
     let (name, group) = (groups.name(id), groups.get(id));

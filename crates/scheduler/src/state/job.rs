@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId};
 
 use crate::change::{Changes, JobRow};
+use crate::counterparts::Counterparts;
 use crate::keyed::Record;
 use crate::notice::Notice;
 use crate::plan::Plan;
@@ -136,7 +137,10 @@ impl LiveJob {
             return self.take_pending(index, changes);
         }
         let index = self.next_fresh()?;
-        self.row.fresh = index + 1;
+        match self.counterparts_mut() {
+            Some(counterparts) => counterparts.take(index),
+            None => self.row.fresh = index + 1,
+        }
         changes.jobs.insert(self.row.id, self.row.clone());
         let tries = Tries { attempt: 1, ..Tries::default() };
         Some(Slot { index, evaluation: self.row.evaluation, tries, previous: None })
@@ -169,7 +173,14 @@ impl LiveJob {
         if self.extras.fetch.holds_untried() {
             return None;
         }
-        self.row.slots.at_or_above(self.row.fresh)
+        match self.counterparts() {
+            Some(counterparts) => counterparts.ready().first(),
+            None => self.row.slots.at_or_above(self.row.fresh),
+        }
+    }
+
+    fn counterparts_mut(&mut self) -> Option<&mut Counterparts> {
+        self.extras.existing()?.conditions.as_mut()?.counterparts.as_mut()
     }
 
     /// Whether the job goes on with the slots that have failed so far.
@@ -186,9 +197,26 @@ impl LiveJob {
         ended > 0 && ended == self.row.slots.len()
     }
 
+    /// Slots that are neither placed nor ended, whatever they wait for.
+    pub(crate) fn queued_slots(&self) -> u64 {
+        match self.is_terminal() {
+            true => 0,
+            false => u64::from(self.untried_slots()) + self.extras.pending.len() as u64,
+        }
+    }
+
     /// Slots that were never tried.
     pub(crate) fn untried_slots(&self) -> u32 {
-        self.row.slots.count_from(self.row.fresh)
+        let waiting = self.counterparts().map_or(0, Counterparts::waiting);
+        self.fresh_slots().saturating_add(waiting)
+    }
+
+    /// Those of them that wait for no slot of another job.
+    pub(crate) fn fresh_slots(&self) -> u32 {
+        match self.counterparts() {
+            Some(counterparts) => counterparts.ready().len(),
+            None => self.row.slots.count_from(self.row.fresh),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::plan::{JobPlan, Plan};
 use crate::queue::group::{Entry, GroupId};
 use crate::rank::ClassId;
 use crate::state::job::{LiveJob, Slot};
-use crate::state::{State, dependants, executions, gate, node};
+use crate::state::{State, dependants, executions, gate, holders, node};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -152,27 +152,17 @@ impl State {
     }
 
     fn pin(&mut self, id: JobId, index: u32, node: NodeId) {
-        let rank = self.jobs[&id].plan.rank;
+        let job = &self.jobs[&id];
+        let (slot, is_held) = ((job.plan.rank, index), job.extras.gate().is_some());
         if let Some(node) = self.nodes.get_mut(&node) {
-            node.pin(rank, index);
+            node.pin(slot, is_held);
             self.marks.pinned.push(node.id());
         }
-        self.enter_groups(id);
-        self.follow_groups(id);
-    }
-
-    /// A slot of the job waits for its node, and needs a unit of each of its groups.
-    pub(crate) fn enter_groups(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        if let Some((groups, _)) = &job.extras.groups {
-            self.queue.groups.follow(Entry::Job(id), job.plan.rank, groups);
+        holders::enter(self, id);
+        holders::follow(self, id);
+        if self.queue.quotas.is_held(Entry::Job(id)) {
+            self.marks.jobs.push(id);
         }
-    }
-
-    /// Units of the groups of the job were taken or returned, or more wait for one.
-    pub(crate) fn follow_groups(&mut self, id: JobId) {
-        let groups = self.jobs.get(&id).map_or(&[][..], |job| job.extras.groups());
-        groups.iter().for_each(|group| self.marks.groups.push(*group));
     }
 
     pub(crate) fn cover_node(&mut self, turn: &mut Turn<'_>, id: JobId, node_id: NodeId) {
@@ -226,6 +216,7 @@ impl State {
         let (id, index, due, pinned) = (slot.job, slot.index, slot.due, slot.pinned);
         let job = self.jobs.get_mut(&id).expect("slots are of live jobs");
         job.extras.to_mut().pending.insert(slot.clone());
+        self.queue.quotas.queued(&job.plan.namespace, 1);
         turn.out.changes.pending_slots.insert((id, index), Some(slot));
         match (due, pinned) {
             (Some(due), pinned) => {
@@ -271,12 +262,14 @@ impl State {
     ) -> Slot {
         let job = self.jobs.get_mut(&id).expect("only slots of live jobs are pinned");
         let slot = job.take_pending(index, &mut turn.out.changes);
+        self.queue.quotas.unqueued(&job.plan.namespace, u64::from(slot.is_some()));
         if let Some(node) = self.nodes.get_mut(&node) {
-            node.pinned.remove(&(job.plan.rank, index));
+            node.unpin((job.plan.rank, index));
             self.marks.pinned.push(node.id());
         }
         if !job.extras.pending().has_pinned() {
             self.queue.groups.leave(Entry::Job(id));
+            self.queue.quotas.leave(Entry::Job(id));
         }
         slot.expect("a pinned slot is pending")
     }
@@ -284,7 +277,8 @@ impl State {
     /// Drops a slot that only this node could have run. The node may be covered anew.
     pub(crate) fn uncover(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32, node: NodeId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.take_pending(index, &mut turn.out.changes);
+        let slot = job.take_pending(index, &mut turn.out.changes);
+        self.queue.quotas.unqueued(&job.plan.namespace, u64::from(slot.is_some()));
         if let Some(extra) = job.extras.existing() {
             extra.covered.remove(&node);
         }
@@ -329,6 +323,7 @@ impl State {
         dependants::leave(self, id);
         dependants::has_ended(self, id, to, turn.now);
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        self.queue.quotas.unqueued(&job.plan.namespace, job.queued_slots());
         let (pending, secondary) = job.extras.take_slots();
         let keeps_nodes = job.plan.is_per_node() && job.plan.job_type.is_finite();
         for slot in pending.iter() {
@@ -348,6 +343,9 @@ impl State {
             self.queue.leave(class, job.plan.rank);
         }
         self.queue.groups.leave(Entry::Job(id));
+        self.queue.quotas.leave(Entry::Job(id));
+        // It may have been opened and then have ended before it looked for room.
+        self.marks.quotas.push(Arc::clone(&job.plan.namespace));
         self.timers.cancel(Timer::FetchDelay(id));
         self.daemons.remove(&id);
         job.row.waiting_since = None;
@@ -360,6 +358,7 @@ impl State {
     /// Removes a job that is over and has no execution left.
     pub(crate) fn remove_job(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(mut job) = self.jobs.take(&id) else { return };
+        dependants::keep_past(self, &job);
         job.row.live = false;
         job.row.ended_at = Some(turn.now);
         self.namespaces.leave(&job.plan.namespace, job.row.slots.scattered_ranges());
@@ -378,7 +377,7 @@ impl State {
         if let Some(node) = slot.pinned.and_then(|node| self.nodes.get_mut(&node)) {
             match slot.due {
                 None => {
-                    node.pin(job.plan.rank, slot.index);
+                    node.pin((job.plan.rank, slot.index), job.extras.gate().is_some());
                     self.marks.pinned.push(node.id());
                 }
                 Some(_) => drop(node.delayed.insert((slot.job, slot.index))),

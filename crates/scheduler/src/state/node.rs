@@ -52,6 +52,8 @@ pub(crate) struct LiveNode {
     pub(crate) abandoned: Option<Text>,
     /// Waiting slots that may run on this node only.
     pub(super) pinned: BTreeSet<(Rank, u32)>,
+    /// Of these, those of jobs that no gate holds.
+    pub(super) unheld: BTreeSet<(Rank, u32)>,
     /// Slots that may run on this node only and wait for the end of a delay; some may have ended.
     pub(super) delayed: BTreeSet<(JobId, u32)>,
     /// For whom it is kept free.
@@ -96,6 +98,7 @@ impl LiveNode {
             stalled_since,
             abandoned: None,
             pinned: BTreeSet::new(),
+            unheld: BTreeSet::new(),
             delayed: BTreeSet::new(),
             reservation: None,
             failures: Failures::default(),
@@ -224,6 +227,11 @@ impl LiveNode {
         &self.pinned
     }
 
+    /// The slots that wait for room here, not at a gate.
+    pub(crate) fn unheld(&self) -> &BTreeSet<(Rank, u32)> {
+        &self.unheld
+    }
+
     pub(crate) fn delayed(&self) -> &BTreeSet<(JobId, u32)> {
         &self.delayed
     }
@@ -263,8 +271,22 @@ impl LiveNode {
         }
     }
 
-    pub(super) fn pin(&mut self, rank: Rank, index: u32) {
-        self.pinned.insert((rank, index));
+    pub(super) fn pin(&mut self, slot: (Rank, u32), is_held: bool) {
+        self.pinned.insert(slot);
+        self.set_held(slot, is_held);
+    }
+
+    pub(super) fn unpin(&mut self, slot: (Rank, u32)) {
+        self.pinned.remove(&slot);
+        self.unheld.remove(&slot);
+    }
+
+    /// Whether a gate holds the job of a slot that waits here.
+    pub(super) fn set_held(&mut self, slot: (Rank, u32), is_held: bool) {
+        match is_held || !self.pinned.contains(&slot) {
+            true => self.unheld.remove(&slot),
+            false => self.unheld.insert(slot),
+        };
     }
 
     /// The slots of a job that wait for this node.
@@ -274,9 +296,7 @@ impl LiveNode {
 
     pub(super) fn unpin_job(&mut self, rank: Rank) -> Option<JobId> {
         let slots: Vec<_> = self.pins(rank).collect();
-        slots.iter().for_each(|slot| {
-            self.pinned.remove(slot);
-        });
+        slots.iter().for_each(|slot| self.unpin(*slot));
         (!slots.is_empty()).then_some(rank.job)
     }
 }

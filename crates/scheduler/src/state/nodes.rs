@@ -55,10 +55,22 @@ impl State {
         if !was_compared && let Some(former) = node.bit.take() {
             self.queue.release_bit(former);
         }
+        let have_needs_changed = self.queue.quotas.set_defaults(id, Some(&node.defaults));
+        self.queue.set_capacity(id, node.is_in_service().then_some(&node.capacity));
         let bit = *node.bit.get_or_insert_with(|| self.queue.assign_bit(id));
         self.queue.list(bit, node.takes_work().then(|| node.present_load()));
         if !was_compared && let Some(after) = self.queue.compare(bit, &node.row.record, None) {
             self.marks.comparisons.push((id, after));
+        }
+        if have_needs_changed {
+            self.follow_quotas();
+        }
+    }
+
+    /// What tasks take of a node that leave it to the node is more now, or less.
+    fn follow_quotas(&mut self) {
+        for namespace in self.queue.quotas.limited() {
+            self.marks.quotas.push(Arc::clone(namespace));
         }
     }
 
@@ -190,6 +202,10 @@ impl State {
             if let Some(bit) = node.bit {
                 self.queue.release_bit(bit);
             }
+        }
+        self.queue.set_capacity(id, None);
+        if self.queue.quotas.set_defaults(id, None) {
+            self.follow_quotas();
         }
         self.marks.pinned.push(id);
         self.doubted.remove(&id);

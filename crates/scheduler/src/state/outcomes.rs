@@ -2,7 +2,7 @@
 
 use api_types::JobId;
 
-use crate::change::JobOutcomes;
+use crate::change::{Fact, JobOutcomes};
 use crate::outcomes::SlotOutcome;
 use crate::state::State;
 use crate::text::Text;
@@ -20,10 +20,16 @@ pub(crate) fn record(
     let Some(job) = state.jobs.get_mut(&id) else { return };
     match outcome {
         SlotOutcome::Completed => job.row.completed += 1,
-        SlotOutcome::Failed => job.row.failed_slots += 1,
+        SlotOutcome::Failed => {
+            job.row.failed_slots += 1;
+            turn.out.facts.push(Fact::SlotFailed);
+        }
         SlotOutcome::Absent | SlotOutcome::ToDo => return,
     }
     turn.out.changes.jobs.insert(id, job.row.clone());
+    if state.named.get(&id).is_some_and(|named| !named.matched.is_empty()) {
+        state.marks.counterparts.push((id, index));
+    }
     if job.row.slots.len() > 1 {
         let (number, chunk) = job.extras.to_mut().outcomes.record(&job.row.slots, index, outcome);
         let stored = turn.out.changes.outcomes.entry((id, number));
@@ -47,10 +53,11 @@ pub(crate) fn drop_waiting(state: &mut State, turn: &mut Turn<'_>, id: JobId, in
         turn.out.changes.unplaced.push((id, index, node));
     }
     job.take_pending(index, &mut turn.out.changes);
+    state.queue.quotas.unqueued(&job.plan.namespace, 1);
     state.timers.cancel(Timer::Retry(id, index));
     state.timers.cancel(Timer::Exclusion(id, index));
     if let Some(node) = pinned.and_then(|node| state.nodes.get_mut(&node)) {
-        node.pinned.remove(&(job.plan.rank, index));
+        node.unpin((job.plan.rank, index));
         node.delayed.remove(&(id, index));
         state.marks.pinned.push(node.id());
     }

@@ -52,6 +52,10 @@ impl PendingSlots {
         self.slots.values()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The next slot after this one that waits for its node, and that node.
     pub(crate) fn next_pinned(&self, after: Option<u32>) -> Option<(u32, NodeId)> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);

@@ -11,7 +11,7 @@ use api_types::{JobId, NodeId};
 use uuid::Uuid;
 
 use crate::rank::{ClassId, Rank};
-use crate::state::{State, gate};
+use crate::state::State;
 use crate::time::Moment;
 
 /// Everything that is live, by state.
@@ -61,8 +61,7 @@ pub(crate) fn waiting(state: &State, now: Moment) -> Waiting {
         waiting.note(oldest(&class.waiting));
     }
     for node in state.nodes.values() {
-        let for_room = node.pinned().iter().filter(|(rank, _)| !gate::is_held(state, rank.job));
-        for (rank, _) in for_room {
+        for (rank, _) in node.unheld() {
             waiting.pinned += 1;
             waiting.note(Some(rank.created));
         }

@@ -117,7 +117,7 @@ fn slots_in(job: &LiveJob, id: ClassId) -> u64 {
     if job.class() != Some(id) {
         return job.extras.secondary().get(&id).map_or(0, |slots| slots.len() as u64);
     }
-    let untried = if job.next_fresh().is_some() { job.untried_slots() } else { 0 };
+    let untried = if job.next_fresh().is_some() { job.fresh_slots() } else { 0 };
     u64::from(untried) + job.extras.ready().len() as u64
 }
 

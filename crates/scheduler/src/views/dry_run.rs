@@ -44,7 +44,9 @@ pub struct Preview {
 pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
     let demand = &plan.demand;
     let units = state.queue.groups.units_left(&plan.namespace, &plan.groups);
-    let most = if plan.max_running == 0 { units } else { plan.max_running.min(units) };
+    let limit = if plan.max_running == 0 { units } else { plan.max_running.min(units) };
+    let left = state.queue.quotas.left_for(&plan.namespace, &demand.need);
+    let most = u32::try_from(left).unwrap_or(u32::MAX).min(limit);
     // It would be the youngest of its priority.
     let last = JobId::from_uuid(uuid::Uuid::max());
     let namespace = plan.namespace.as_str().into();
@@ -80,6 +82,9 @@ pub(crate) fn preview(state: &State, plan: &JobPlan, count: u32) -> Preview {
             let reason = match (obstacle, given) {
                 (Some(obstacle), _) => obstacle.text(),
                 (None, 0) if units == 0 => "has room, but its concurrency group is full".to_owned(),
+                (None, 0) if most < limit => {
+                    "has room, but the quota of the namespace does not suffice".to_owned()
+                }
                 (None, 0) if plan.is_per_node() => {
                     "has room, but a limit holds executions back".to_owned()
                 }

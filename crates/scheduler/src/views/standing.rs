@@ -6,6 +6,8 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::ops::Bound;
 use core::time::Duration;
 
 use api_types::gate::GateType;
@@ -13,6 +15,7 @@ use api_types::job::DryRunNode;
 use api_types::reason::Reason;
 use api_types::{JobId, NodeId, Timestamp};
 
+use crate::rank::Rank;
 use crate::state::job::LiveJob;
 use crate::state::node::LiveNode;
 use crate::state::{State, gate};
@@ -87,25 +90,38 @@ pub(crate) fn standing(state: &State, id: JobId) -> Option<Standing> {
         ahead: ahead_of(state, job),
         reserved: reserved_for_job(state, job),
     });
-    let gates = gate_of(state, job, lacks);
-    Some(Standing { waits, gates: gates.into_iter().collect(), nodes, reasons: reasons.finish() })
+    let gates = gates_of(state, job, lacks);
+    Some(Standing { waits, gates, nodes, reasons: reasons.finish() })
 }
 
-/// What holds slots of the job back; `lacks` if one of its groups does.
-fn gate_of(state: &State, job: &LiveJob, lacks: Option<Text>) -> Option<Held> {
+/// What holds slots of the job back; `lacks` if one of its groups or its quota does.
+fn gates_of(state: &State, job: &LiveJob, lacks: Option<(GateType, Text)>) -> Vec<Held> {
     let gate = job.extras.gate();
-    let in_group =
-        lacks.filter(|_| job.has_slot_to_place() && !job.is_at_limit() && !job.waits_for_others());
-    let gate_type = match (&in_group, gate) {
-        (Some(_), _) => GateType::ConcurrencyGroup,
-        (None, gate) => gate?.gate_type,
-    };
-    Some(Held {
+    let held = |gate_type, slots, counted: Option<Text>| Held {
         gate_type,
-        slots: job.waiting_slots(),
+        slots,
         since: gate.map_or(job.row().modify_time, |gate| gate.since),
-        message: in_group.unwrap_or_else(|| gate::message(state, job, gate_type)),
-    })
+        message: counted.unwrap_or_else(|| gate::message(state, job, gate_type)),
+    };
+    if job.waits_for_others() {
+        let slots = job.waiting_slots() + job.slots_without_counterpart();
+        return [held(GateType::DependsOn, slots, None)].into();
+    }
+    let mut gates = Vec::new();
+    let has_slot = job.has_slot_to_place();
+    let of_slots = if job.awaits_counterparts() { job.slots_without_counterpart() } else { 0 };
+    let known = gate.map(|gate| gate.gate_type).filter(|_| of_slots == 0);
+    if let Some((gate_type, text)) = lacks.filter(|_| has_slot && !job.is_at_limit()) {
+        gates.push(held(gate_type, job.waiting_slots(), Some(text)));
+    } else if has_slot && job.is_at_limit() && of_slots > 0 {
+        gates.push(held(GateType::MaxRunning, job.waiting_slots(), None));
+    } else if let Some(gate_type) = known {
+        gates.push(held(gate_type, job.waiting_slots(), None));
+    }
+    if of_slots > 0 {
+        gates.push(held(GateType::DependsOn, of_slots, None));
+    }
+    gates
 }
 
 /// Whether another execution of the job could be placed on the node. Jobs with one execution
@@ -151,13 +167,20 @@ fn ahead_of(state: &State, job: &LiveJob) -> Ahead {
     let Some(own) = job.class().and_then(|id| state.queue.find_class(id)) else {
         return Ahead::default();
     };
+    let share = state.queue.quotas.share(&job.plan.namespace);
     let mut ahead = Ahead::default();
     let mut visited = 0;
     for (id, class) in state.queue.waiting_classes() {
         visited += 1;
         if class.pool == own.pool && !state.queue.is_held(id) {
             let left = (COUNTED - visited) as usize;
-            let jobs = class.waiting.range(..job.plan.rank).take(left).count();
+            let rank = job.plan.rank;
+            let end = match state.queue.quotas.share(&class.namespace).cmp(&share) {
+                Ordering::Equal => Bound::Excluded(rank),
+                Ordering::Less => Bound::Included(Rank::last_of(rank.priority)),
+                Ordering::Greater => Bound::Excluded(Rank::first_of(rank.priority)),
+            };
+            let jobs = class.waiting.range((Bound::Unbounded, end)).take(left).count();
             let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
             ahead.jobs += jobs;
             visited += jobs;
@@ -181,13 +204,18 @@ impl LiveJob {
     /// Slots that wait for room, not for the end of a delay.
     fn waiting_slots(&self) -> u32 {
         let tried = self.extras.pending().iter().filter(|slot| slot.due.is_none()).count();
-        self.untried_slots().saturating_add(u32::try_from(tried).unwrap_or(u32::MAX))
+        self.fresh_slots().saturating_add(u32::try_from(tried).unwrap_or(u32::MAX))
+    }
+
+    /// Slots that wait for those of other jobs, one by one.
+    fn slots_without_counterpart(&self) -> u32 {
+        self.untried_slots() - self.fresh_slots()
     }
 
     /// Whether every slot that waits has failed on the node and excludes it for a while.
     fn stays_away_from(&self, node: NodeId, now: Moment) -> bool {
         let mut waiting = self.extras.pending().iter().filter(|slot| slot.due.is_none()).peekable();
-        self.untried_slots() == 0
+        self.fresh_slots() == 0
             && waiting.peek().is_some()
             && waiting.all(|slot| slot.tries.exclusions.nodes(now).contains(&node))
     }

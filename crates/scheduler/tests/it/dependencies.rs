@@ -1,16 +1,18 @@
 //! Dependencies: a job starts when its conditions hold, and ends when they no longer can.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::dependency::{Condition, Dependency};
+use api_types::dependency::{Condition, Dependency, Indexes};
 use api_types::execution::ComputeState;
 use api_types::gate::GateType;
 use api_types::job::{JobSpec, JobStateType, JobType};
-use api_types::{GraphId, JobId, Timestamp};
+use api_types::{GraphId, JobId, NodeId, Timestamp};
 use control_plane::clock::{Reading, Stamp, UNKNOWN_BOOT};
 use control_plane::store::memory::spec_json;
 use control_plane::store::{Commit, CommitId, Removal, Retention, Store, Term, Write};
 use scheduler::input::{Answer, Input, Refusal, Submit, SubmitGraph};
+use scheduler::rerun::Rerun;
 
 use crate::specs::{batch, job};
 use crate::world::{SETTINGS, World};
@@ -18,7 +20,7 @@ use crate::world::{SETTINGS, World};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn on(job_id: JobId, name: &str, condition: Condition) -> Dependency {
-    Dependency { job_id, job: name.to_owned(), condition }
+    Dependency { job_id, job: name.to_owned(), condition, indexes: Indexes::All }
 }
 
 fn after(spec: JobSpec, others: &[(JobId, Condition)]) -> JobSpec {
@@ -139,6 +141,25 @@ fn timeouts_begin_when_the_last_condition_holds_also_across_a_restart() {
         world.pass_with(10 * SECOND, &nodes);
         assert_eq!(world.message(job), "took longer than TotalTimeout (60 s)");
     }
+}
+
+#[test]
+fn a_job_waits_for_others_since_its_submission_also_after_a_restart() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let others = [world.submit(&batch(1)), world.submit(&batch(1))];
+    let ended = others.map(|other| (other, Condition::Ended));
+    let job = world.submit(&after(batch(1), &ended));
+    let since = |world: &World| {
+        let standing = world.scheduler.standing(job).expect("it waits");
+        standing.gates.iter().map(|gate| gate.since).collect::<Vec<_>>()
+    };
+    let before = since(&world);
+    world.pass_with(SECOND, &nodes);
+    // What the job says changes with that.
+    world.complete(world.only_live(others[0]));
+    world.pass_with(SECOND, &nodes);
+    world.restart();
+    assert_eq!((before.len(), since(&world)), (1, before));
 }
 
 #[test]
@@ -287,6 +308,41 @@ fn a_graph_is_stopped_as_a_whole_and_nothing_of_it_runs_because_of_that() {
     world.pass(SECOND);
     assert!(ids.iter().all(|id| world.state(*id) == JobStateType::Stopped));
     assert!(world.executions(ids[1]).is_empty() && world.executions(ids[2]).is_empty());
+}
+
+#[test]
+fn jobs_of_a_graph_run_some_slots_again_each_after_its_counterpart_if_that_runs() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let ids: Vec<_> = (0..3).map(|_| JobId::from_uuid(world.id())).collect();
+    let same = Dependency { indexes: Indexes::Same, ..on(ids[0], "first", Condition::Completed) };
+    let again = |spec: JobSpec, id: JobId, slots: &str, nodes: &[(u32, NodeId)]| {
+        let nodes = nodes.iter().copied().collect();
+        let rerun = Rerun::new(slots.parse().expect("indexes"), nodes);
+        let spec = JobSpec { count: rerun.slots.len(), ..spec };
+        (id.to_string(), Submit { rerun: Some(Arc::new(rerun)), ..submission(id, spec) })
+    };
+    let next = JobSpec { depends_on: vec![same], ..batch(1) };
+    let jobs = vec![
+        again(batch(1), ids[0], "3", &[]),
+        again(next, ids[1], "1,3", &[]),
+        again(job(JobType::Ops), ids[2], "7", &[(7, nodes[1])]),
+    ];
+    let answer = world.handle(Input::SubmitGraph(Box::new(graph(jobs))));
+    assert_eq!(answer, Answer::Done);
+    world.restart();
+    world.pass(SECOND);
+    let ran = |world: &World, job| -> Vec<_> {
+        world.executions(job).iter().map(|row| (row.index, row.node)).collect()
+    };
+    assert_eq!(ran(&world, ids[2]), [(7, nodes[1])]);
+    let of = |world: &World| -> Vec<u32> {
+        ran(world, ids[1]).into_iter().map(|(index, _)| index).collect()
+    };
+    // [1] of the first job had completed before.
+    assert_eq!(of(&world), [1]);
+    world.complete(world.only_live(ids[0]));
+    world.pass(SECOND);
+    assert_eq!(of(&world), [1, 3]);
 }
 
 fn submission(id: JobId, spec: JobSpec) -> Submit {

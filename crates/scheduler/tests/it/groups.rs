@@ -9,6 +9,7 @@ use api_types::job::{JobSpec, JobStateType, JobType, OnConflict};
 use control_plane::store::memory::spec_json;
 use scheduler::input::{Answer, Input, Refusal, Submit};
 use scheduler::plan::JobPlan;
+use scheduler::{Entitlement, Quota};
 
 use crate::specs::{batch, job, with_cpu, with_retries};
 use crate::world::World;
@@ -302,4 +303,22 @@ fn a_dry_run_counts_the_units_that_are_left() {
     assert!(before.contains(&"would get 2 executions".to_owned()), "{before:?}");
     world.submit(&spec);
     assert_eq!(given(&world), ["has room, but its concurrency group is full"; 2]);
+}
+
+#[test]
+fn what_a_quota_and_a_full_group_hold_runs_when_both_allow_it() {
+    let (mut world, _) = World::with_nodes(2);
+    put(&mut world, "db", 1);
+    let job = world.submit(&within(&["db"], batch(1)));
+    put(&mut world, "db", 0);
+    let quota = Quota { executions: Some(0), ..Quota::default() };
+    world.entitle("default", Entitlement { quota, ..Entitlement::default() });
+    // It is to run on another node, without a delay.
+    world.report(world.live(job)[0], ComputeState::AskForBidRejected);
+    assert_eq!((live(&world, &[job]), gate(&world, job).is_some()), (vec![0], true));
+    world.restart();
+    world.entitle("default", Entitlement::default());
+    assert_eq!(live(&world, &[job]), [0]);
+    put(&mut world, "db", 1);
+    assert_eq!(live(&world, &[job]), [1]);
 }

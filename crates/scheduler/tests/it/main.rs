@@ -5,6 +5,7 @@
 
 mod blameless;
 mod bounded;
+mod counterparts;
 mod damage;
 mod definite;
 mod demand;
@@ -26,12 +27,14 @@ mod phases;
 mod placement;
 mod probes;
 mod publishing;
+mod quotas;
 mod reasons;
 mod refused;
 mod reruns;
 mod restoring;
 mod retries;
 mod second_agent;
+mod shares;
 mod silence;
 mod specs;
 mod starvation;

@@ -55,7 +55,8 @@ fn what_an_earlier_job_has_not_been_given_yet_is_not_given_to_another_namespace(
     let mut world = World::new();
     let only = world.join_node(&node(11.0, 10_000_000_000, &[]));
     // One turn does not place all of it.
-    let large = world.submit(&in_namespace("a", small.clone()));
+    let large = JobSpec { priority: 60, ..in_namespace("a", small.clone()) };
+    let large = world.submit(&large);
     let placed = world.on_node(only);
     assert!((1..COUNT as usize).contains(&placed), "{placed}");
     for (namespace, cpu) in [("b", "10m"), ("b", "20m"), ("a", "30m")] {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::dependency::{Condition, Dependency, Indexes};
 use api_types::execution::ComputeState;
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::rerun::{EXECUTION_COUNT, Only};
@@ -28,8 +29,8 @@ fn rerun_with(
         spec.count = slots.len();
     }
     let (id, rerun) = (JobId::from_uuid(world.id()), Some(Arc::new(Rerun::new(slots, nodes))));
-    let submit =
-        Submit { id, spec_json: spec_json(&spec), spec: spec.into(), named: Vec::new(), rerun };
+    let named = world.store.named_by(&spec);
+    let submit = Submit { id, spec_json: spec_json(&spec), spec: spec.into(), named, rerun };
     (id, world.handle(Input::Submit(Box::new(submit))))
 }
 
@@ -127,6 +128,29 @@ fn slots_of_an_ops_job_run_again_on_their_nodes_also_if_they_were_never_placed()
     for execution in world.live(again) {
         world.complete(execution);
     }
+    assert_eq!(world.state(again), JobStateType::Completed);
+}
+
+#[test]
+fn a_rerun_of_an_ops_job_keeps_its_nodes_also_if_it_reads_the_results_of_another_job() {
+    let (mut world, nodes) = World::with_nodes(3);
+    let first = world.submit(&batch(1));
+    world.complete(world.only_live(first));
+    let depends_on = vec![Dependency {
+        job_id: first,
+        job: "first".to_owned(),
+        condition: Condition::Completed,
+        indexes: Indexes::All,
+    }];
+    let spec = JobSpec { depends_on, ..job(JobType::Ops) };
+    let on = BTreeMap::from([(5, nodes[1])]);
+    let (again, answer) = rerun_with(&mut world, &spec, "5".parse().unwrap(), on.clone());
+    assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
+    world.restart();
+    nodes.iter().for_each(|node| drop(world.heartbeat(*node)));
+    let placed = world.executions(again).into_iter().map(|row| (row.index, row.node));
+    assert_eq!(placed.collect::<BTreeMap<_, _>>(), on);
+    world.complete(world.only_live(again));
     assert_eq!(world.state(again), JobStateType::Completed);
 }
 

@@ -1,11 +1,13 @@
-//! Records of nodes and specifications of jobs.
+//! Records of nodes, specifications of jobs, and reports of executions.
 
 use std::collections::BTreeMap;
 
+use api_types::ExecutionId;
 use api_types::engine::EngineType;
+use api_types::execution::{ComputeState, RunOutput};
 use api_types::job::{Constraint, JobSpec, JobType, RetryPolicy, Task, TaskResources};
 use api_types::node::ComputeNodeInfo;
-use api_types::protocol::SessionRequest;
+use api_types::protocol::{Report, SessionRequest};
 use api_types::quantity::{Capacity, Resources};
 use api_types::version::VersionRecord;
 
@@ -87,4 +89,9 @@ pub(crate) fn with_constraint(mut spec: JobSpec, key: &str, value: &str) -> JobS
         values: vec![value.to_owned()],
     });
     spec
+}
+
+pub(crate) fn report(execution_id: ExecutionId, compute_state: ComputeState) -> Report {
+    let run_output = compute_state.is_terminal().then(RunOutput::default);
+    Report { run_output, ..Report::new(execution_id, 1, compute_state) }
 }

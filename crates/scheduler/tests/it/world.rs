@@ -1,11 +1,12 @@
 //! A small cluster in one thread: a scheduler, its store, and the operations to drive it.
 
+mod steps;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::execution::{ComputeState, DesiredState, RunOutput};
-use api_types::history::EventType;
+use api_types::execution::{ComputeState, DesiredState};
 use api_types::job::{JobSpec, JobStateType};
 use api_types::node::NodeAction;
 use api_types::protocol::{FailureCause, Heartbeat, ProbeOutcome, Report, SessionRequest};
@@ -21,9 +22,9 @@ use scheduler::demand::{Demand, Want};
 use scheduler::input::{Answer, Input, Refusal, Submit};
 use scheduler::mint::Mint;
 use scheduler::time::{Moment, Now};
-use scheduler::{Output, Restore, Scheduler, Settings, invariants};
+use scheduler::{Entitlement, Output, Restore, Scheduler, Settings, invariants};
 
-use crate::specs::{node, probed_node};
+use crate::specs::{node, probed_node, report};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
@@ -40,19 +41,18 @@ pub(crate) struct World {
     pub(crate) store: MemoryStore,
     pub(crate) now: Moment,
     pub(crate) wall: i64,
-    /// Effects since the last time a test took them.
     pub(crate) effects: Vec<Effect>,
-    /// How often nodes have backed off.
     pub(crate) back_offs: usize,
     /// Whether the invariants are checked after each input, which looks at everything.
     pub(crate) is_checked: bool,
-    /// The most records that one input may write.
     pub(crate) bound: Option<usize>,
     /// Concurrency groups of the namespace `default`.
     pub(crate) groups: BTreeMap<String, u32>,
+    pub(crate) entitled: BTreeMap<String, Entitlement>,
     explanations: BTreeMap<Want, Option<Arc<str>>>,
     sessions: BTreeMap<NodeId, u64>,
     commits: u64,
+    restarts: u8,
     last_id: u128,
 }
 
@@ -68,9 +68,11 @@ impl World {
             is_checked: true,
             bound: None,
             groups: BTreeMap::new(),
+            entitled: BTreeMap::new(),
             explanations: BTreeMap::new(),
             sessions: BTreeMap::new(),
             commits: 0,
+            restarts: 0,
             last_id: 0,
         }
     }
@@ -150,8 +152,11 @@ impl World {
 
     /// What waited for the start is handled before the first tick.
     pub(crate) fn restart_before_the_first_tick(&mut self, settings: Settings) {
-        let mut restore = Restore::new(settings, Mint::from_seed([8; 32]));
+        // A process does not repeat the IDs of the one before it.
+        self.restarts += 1;
+        let mut restore = Restore::new(settings, Mint::from_seed([7 + self.restarts; 32]));
         self.groups.iter().for_each(|(name, limit)| restore.group("default", name, *limit));
+        self.entitled.iter().for_each(|(name, to)| restore.entitle(name, *to));
         let live = self.store.clone().load(&mut |job| restore.job(job)).expect("memory answers");
         self.scheduler = restore.finish(live, self.now).expect("stored records are whole");
         self.effects.clear();
@@ -200,6 +205,12 @@ impl World {
         assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
         self.now = self.now + Duration::from_millis(1);
         id
+    }
+
+    pub(crate) fn entitle(&mut self, namespace: &str, to: Entitlement) {
+        let namespace = namespace.to_owned();
+        self.entitled.insert(namespace.clone(), to);
+        assert_eq!(self.handle(Input::Entitle { namespace, to }), Answer::Done);
     }
 
     pub(crate) fn stop(&mut self, job: JobId) -> Answer {
@@ -361,40 +372,8 @@ impl World {
         self.row(execution).desired
     }
 
-    /// (previous, new, revision) of each event of the execution.
-    pub(crate) fn steps(&self, execution: ExecutionId) -> Vec<(u8, u8, u64)> {
-        self.store
-            .events
-            .iter()
-            .filter_map(|event| match event.subject {
-                EventSubject::Execution { id, previous, new, .. } if id == execution => {
-                    Some((previous.into(), new.into(), event.revision))
-                }
-                EventSubject::Execution { .. }
-                | EventSubject::Job { .. }
-                | EventSubject::Node { .. } => None,
-            })
-            .collect()
-    }
-
-    pub(crate) fn job_steps(&self, job: JobId) -> Vec<JobStateType> {
-        self.store
-            .history(job, EventType::JobLevel)
-            .into_iter()
-            .filter_map(|event| match event.subject {
-                EventSubject::Job { new, .. } => Some(new),
-                EventSubject::Execution { .. } | EventSubject::Node { .. } => None,
-            })
-            .collect()
-    }
-
     pub(crate) fn refusal(&self, answer: Answer) -> Refusal {
         let Answer::Refused(refusal) = answer else { panic!("{answer:?}") };
         refusal
     }
-}
-
-fn report(execution_id: ExecutionId, compute_state: ComputeState) -> Report {
-    let run_output = compute_state.is_terminal().then(RunOutput::default);
-    Report { run_output, ..Report::new(execution_id, 1, compute_state) }
 }

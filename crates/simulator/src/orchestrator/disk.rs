@@ -8,14 +8,28 @@ use api_types::{JobId, NodeId, Timestamp};
 use control_plane::batch::{Batch, Content, NumberedCommit};
 use control_plane::clock::Reading;
 use control_plane::records::{RecordKind, RecordRow};
+use control_plane::schedule::CLOCK_TOLERANCE;
 use control_plane::store::memory::MemoryStore;
-use control_plane::store::{Admission, Commit, Outcome, Progress, Store, StoreError, Write};
+use control_plane::store::{
+    Admission, Commit, Exposure, Leader, Outcome, Progress, SessionSign, Sighting, Store,
+    StoreError, Term, Write,
+};
 use scheduler::change::{Grant, NewJobRow};
 use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
+use super::replica::Replica;
 use crate::groups::{self, GROUPS, Limits};
+use crate::quotas::{self, QuotaLimits};
+use crate::shares::{self, Shared};
 use crate::summary::Sabotage;
+
+/// The format of the data, which never changes here.
+pub(super) const FORMAT: u32 = 1;
+
+fn is_empty(commit: &NumberedCommit) -> bool {
+    matches!(&commit.content, Content::Batch(batch) if batch.is_empty())
+}
 
 pub(in crate::orchestrator) fn full() -> StoreError {
     StoreError::Full { path: "simulated".into() }
@@ -27,6 +41,9 @@ pub(crate) struct Disk {
     pub(crate) specs: BTreeMap<JobId, Arc<JobSpec>>,
     /// Of concurrency groups.
     pub(crate) limits: Limits,
+    pub(crate) quotas: QuotaLimits,
+    /// Only equal jobs of two namespaces are live.
+    pub(crate) is_shared: bool,
     sabotage: Option<Sabotage>,
     /// When each node of the store joined, as the scheduler wrote it: sabotage does not change it.
     pub(crate) joined: BTreeMap<NodeId, Moment>,
@@ -34,8 +51,12 @@ pub(crate) struct Disk {
     pub(crate) full_until: Timestamp,
     /// What the clocks of the machine showed at the last commit, and when that was.
     pub(in crate::orchestrator) committed: Option<(Reading, Timestamp)>,
-    /// When something was written last.
-    pub(crate) written: Timestamp,
+    /// The latest time that a wall clock has shown at a commit, and whether one was far behind it.
+    latest_wall: Timestamp,
+    pub(crate) was_set_back: bool,
+    pub(crate) replica: Replica,
+    /// Goes up while a process loads.
+    beat: u64,
     /// Counts the IDs that the runner of schedules has made.
     pub(crate) minted: u64,
     /// Sabotage: states of schedules that the next commit stores.
@@ -51,41 +72,130 @@ impl Disk {
         Self {
             store,
             limits: Limits::initial(),
+            quotas: QuotaLimits::default(),
+            is_shared: false,
             specs: BTreeMap::new(),
             sabotage,
             joined: BTreeMap::new(),
             full_until: Timestamp::ZERO,
             committed: None,
-            written: Timestamp::ZERO,
+            latest_wall: Timestamp::ZERO,
+            was_set_back: false,
+            replica: Replica::none(),
+            beat: 0,
             minted: 0,
             apart: Vec::new(),
         }
     }
 
-    pub(super) fn take(&mut self, now: Timestamp) -> Result<Progress, StoreError> {
+    /// Begins a term after this one, or after any.
+    pub(super) fn take(
+        &mut self,
+        own: Option<Term>,
+        now: Timestamp,
+    ) -> Result<Progress, StoreError> {
+        let last = self.store.progress()?;
+        if own.is_some_and(|own| own != last.term) && self.sabotage != Some(Sabotage::NoFence) {
+            return Err(StoreError::Fenced);
+        }
         if now < self.full_until {
             return Err(full());
         }
-        self.written = now;
+        if own.is_some() && self.replica.has_lost(&last) {
+            let (acknowledged, found) = (last.last_commit + 1, last.last_commit);
+            return Err(StoreError::WentBack { acknowledged, found });
+        }
         self.apart.clear();
+        let skipped = self.replica.taken();
+        if own.is_none() && self.sabotage != Some(Sabotage::NoJump) {
+            self.store.skip_numbers(skipped);
+        }
         self.store.take()
     }
 
+    pub(super) fn beat(&mut self) {
+        self.beat += 1;
+    }
+
+    pub(super) fn is_led_by(&mut self, term: Term) -> bool {
+        self.store.progress().is_ok_and(|progress| progress.term == term)
+    }
+
+    /// What a follower sees.
+    pub(super) fn sighting(&mut self) -> Sighting {
+        let Progress { term, last_commit, stamp, .. } =
+            self.store.progress().expect("memory answers");
+        let leader =
+            Leader { address: String::new(), exposure: Exposure::Insecure, pass_key: [0; 32] };
+        Sighting {
+            term,
+            last_commit,
+            beat: self.beat,
+            stamp,
+            leader: Some(leader),
+            session: SessionSign::Unknown,
+            connection: self.replica.promotions,
+            wall: Timestamp::ZERO,
+            format: FORMAT,
+            oldest: FORMAT,
+        }
+    }
+
+    /// A commit whose answer arrives.
     pub(crate) fn commit(
         &mut self,
         commit: &NumberedCommit,
         now: Timestamp,
     ) -> Result<Outcome, StoreError> {
-        match self.store.progress()?.admit(commit.id) {
-            Ok(Admission::Repeat) => return Ok(Outcome::Repeated),
-            Ok(Admission::New) if now < self.full_until => return Err(full()),
+        let outcome = self.write(commit, now, true)?;
+        if outcome != Outcome::Idle {
+            self.replica.acknowledges(commit.id);
+        }
+        Ok(outcome)
+    }
+
+    /// A commit whose answer gets lost.
+    pub(crate) fn commit_unseen(&mut self, commit: &NumberedCommit, now: Timestamp) {
+        drop(self.write(commit, now, false));
+    }
+
+    fn note_time(&mut self, reading: Reading, now: Timestamp) {
+        self.was_set_back |= self.latest_wall.since(reading.wall) > CLOCK_TOLERANCE;
+        self.latest_wall = self.latest_wall.max(reading.wall);
+        self.committed = Some((reading, now));
+    }
+
+    fn write(
+        &mut self,
+        commit: &NumberedCommit,
+        now: Timestamp,
+        is_seen: bool,
+    ) -> Result<Outcome, StoreError> {
+        let progress = self.store.progress()?;
+        if self.replica.has_lost_before(commit.id, &progress) {
+            let (acknowledged, found) = (commit.id.number - 1, progress.last_commit);
+            return Err(StoreError::WentBack { acknowledged, found });
+        }
+        match progress.admit(commit.id) {
+            Ok(Admission::Repeat) => {
+                if self.sabotage != Some(Sabotage::ResolveByReading) {
+                    self.replica.settles();
+                }
+                return Ok(Outcome::Repeated);
+            }
+            // There is room for what changes nothing.
+            Ok(Admission::New) if now < self.full_until && !is_empty(commit) => return Err(full()),
             // A store without a fence takes any number that it has for a repeat.
             Err(StoreError::Fenced) if self.sabotage == Some(Sabotage::NoFence) => {
                 return Ok(Outcome::Repeated);
             }
             Ok(Admission::New) | Err(_) => {}
         }
+        let behind =
+            if is_seen { None } else { self.replica.without(is_empty(commit), &self.store) };
         let idle = self.idle();
+        let before = quotas::used(&self.store);
+        let shared = self.is_shared.then(|| Shared::of(&self.store, &self.specs));
         let outcome = match self.sabotage {
             Some(Sabotage::StoreDueTimesApart) => self.write_apart(commit)?,
             _ => commit.write_to(&mut self.store)?,
@@ -93,7 +203,12 @@ impl Disk {
         self.note_joined();
         self.note_specs(commit);
         if let Outcome::Written(_) = outcome {
+            self.replica.wrote(commit.id, is_empty(commit), behind);
             self.limits.note(commit);
+            self.quotas.note(commit, before);
+            if let Some(before) = shared {
+                shares::check(&before, &Shared::of(&self.store, &self.specs));
+            }
         }
         if self.sabotage == Some(Sabotage::ForgetAcceptance) {
             self.store.executions.values_mut().for_each(|row| row.accepted_at = None);
@@ -117,12 +232,14 @@ impl Disk {
         if self.sabotage == Some(Sabotage::ForgetHolders) {
             self.forget_holders();
         }
+        if self.sabotage == Some(Sabotage::ForgetUsage) {
+            quotas::forget_usage(&mut self.store);
+        }
         if self.sabotage == Some(Sabotage::ForgetOutcomes) {
             self.store.outcomes.clear();
         }
         if let Outcome::Written(_) = outcome {
-            self.committed = Some((commit.stamp.reading, now));
-            self.written = now;
+            self.note_time(commit.stamp.reading, now);
         }
         Ok(outcome)
     }
@@ -143,12 +260,21 @@ impl Disk {
 
     /// What a process that starts reads.
     pub(super) fn read<T>(&mut self, load: impl FnOnce(&mut MemoryStore) -> T) -> T {
-        if self.sabotage != Some(Sabotage::ForgetEnds) {
+        let forgets_ends = self.sabotage == Some(Sabotage::ForgetEnds);
+        if !forgets_ends && self.sabotage != Some(Sabotage::ForgetCounterparts) {
             return load(&mut self.store);
         }
         let mut store = self.store.clone();
-        let over = store.jobs.values_mut().filter(|row| !row.live);
-        over.for_each(|row| row.state = JobStateType::Running);
+        for row in store.jobs.values_mut().filter(|row| !row.live) {
+            match forgets_ends {
+                true => row.state = JobStateType::Running,
+                false => (row.completed, row.failed_slots) = (0, 0),
+            }
+        }
+        if !forgets_ends {
+            let jobs = &store.jobs;
+            store.outcomes.retain(|(job, _), _| jobs[job].live);
+        }
         load(&mut store)
     }
 

@@ -19,3 +19,12 @@ pub(crate) enum Outgoing {
     /// A commit without an answer, which reaches the disk later.
     Late(NumberedCommit),
 }
+
+// === impl Outgoing ===
+
+impl Outgoing {
+    /// The caller gets no answer.
+    pub(super) fn lost(caller: Caller) -> Self {
+        Self::Answer(caller, Answer::Lost)
+    }
+}

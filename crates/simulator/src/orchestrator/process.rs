@@ -1,16 +1,19 @@
 //! A process of the orchestrator: it runs the step that the daemon runs, over simulated I/O.
 
 mod commit;
+mod heartbeats;
 mod release;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use api_types::protocol::HeartbeatAnswer;
 use api_types::{NodeId, Timestamp};
-use control_plane::clock::{ServiceClock, Stamp};
-use control_plane::step::{Action, DueTime, Envelope, Event, Lookups, Step, TermState, Trust};
-use control_plane::store::{Outcome, Removed, Retention};
+use control_plane::batch::NumberedCommit;
+use control_plane::clock::{Reading, ServiceClock, Stamp};
+use control_plane::step::{
+    Action, DueTime, Envelope, Event, Failure, Lookups, Step, TakeError, TermState, Trust,
+};
+use control_plane::store::{Outcome, Removed, Retention, StoreError, Term};
 use scheduler::silence::{self, HeartbeatArrival};
 use scheduler::time::Moment;
 use scheduler::{Settings, invariants};
@@ -18,13 +21,12 @@ use scheduler::{Settings, invariants};
 use self::commit::SlowCommit;
 use super::disk::Disk;
 use super::outgoing::{Outgoing, Stream};
-use super::requests::{due_run, envelope, mishear};
+use super::requests::{due_run, envelope};
 use super::sabotage::sabotaged;
-use super::times::TRUST;
 use super::witness::Witness;
 use crate::digest::Digest;
 use crate::machine::Machine;
-use crate::network::{Answer, Caller, Request, RequestBody, StreamLine};
+use crate::network::{Caller, Request, StreamLine};
 use crate::random::Random;
 use crate::schedule::CHECK;
 use crate::summary::Sabotage;
@@ -41,6 +43,8 @@ pub(crate) struct Process {
     /// As they are for this process.
     settings: Settings,
     clock: ServiceClock,
+    /// Under which it writes.
+    term: Term,
     /// Until the first turn.
     taken: Option<TermState>,
     pub(crate) inbox: VecDeque<Request>,
@@ -102,8 +106,6 @@ pub(super) struct Surroundings<'a> {
     pub(super) witness: Option<&'a mut Witness>,
     pub(super) slow_commits: &'a mut u64,
     pub(super) digest: &'a mut Option<Digest>,
-    /// Another process listens in its place.
-    pub(super) is_deposed: bool,
     pub(super) now: Timestamp,
 }
 
@@ -113,17 +115,19 @@ impl Process {
     /// Begins to serve under this term with its first turn.
     pub(super) fn start(
         number: u64,
+        trust: Trust,
         settings: Settings,
         clock: ServiceClock,
         taken: TermState,
         now: Moment,
     ) -> Self {
-        let (step, _) = Step::start(Retention::default(), Trust::AfterCommit(TRUST), now);
+        let (step, _) = Step::start(Retention::default(), trust, now);
         Self {
             number,
             step,
             settings,
             clock,
+            term: taken.progress.term,
             taken: Some(taken),
             inbox: VecDeque::new(),
             streams: BTreeMap::new(),
@@ -211,88 +215,48 @@ impl Process {
         !is_held_up && self.step.scheduler().is_some() && !self.step.is_committing()
     }
 
+    /// Whether it certainly speaks for the store at this moment.
+    fn is_certain(&self, now: Moment) -> bool {
+        self.step.trusted_until().is_none_or(|until| now < until)
+    }
+
+    /// The same by the clocks of its machine.
+    pub(super) fn is_certain_at(&self, reading: &Reading) -> bool {
+        self.is_certain(self.clock.moment_of(reading.boot))
+    }
+
+    /// Whether a commit is under way, which holds the row that a follower wants.
+    pub(super) fn holds_the_row(&self, now: Timestamp) -> bool {
+        self.cut_off_until <= now && self.slow.is_some()
+    }
+
     /// Whether requests wait that it can take now.
     pub(crate) fn has_backlog(&self) -> bool {
         !self.inbox.is_empty() && !self.step.is_committing()
-    }
-
-    /// Tells the witness of the heartbeats that the scheduler took.
-    fn testify(&mut self, around: &mut Surroundings<'_>) {
-        let (Some(scheduler), false) = (self.step.scheduler(), self.step.is_committing()) else {
-            return;
-        };
-        for heard in self.noted.drain(..) {
-            if let Some(witness) = &mut around.witness
-                && scheduler.held_by(heard.node).is_some_and(|held| held.session == heard.session)
-            {
-                witness.hears(&heard);
-            }
-        }
     }
 
     fn stamp(&mut self, around: &Surroundings<'_>) -> Stamp {
         sabotaged(self.clock.stamp(&around.machine.reading(around.now)), around.sabotage)
     }
 
-    /// Notes heartbeats, which bypass the queue; returns those that only the scheduler can answer.
-    fn hear(
+    /// Nobody is answered, unless that is the fault.
+    fn crash_before(
         &mut self,
+        commit: &NumberedCommit,
         stamp: Stamp,
         around: &mut Surroundings<'_>,
         outgoing: &mut Vec<Outgoing>,
-    ) -> VecDeque<Request> {
-        let mut arrivals = Vec::new();
-        let mut unknown = VecDeque::new();
-        for request in std::mem::take(&mut self.inbox) {
-            match &request.body {
-                RequestBody::Heartbeat { node, heartbeat } => {
-                    let (node, session) = (*node, heartbeat.session);
-                    let held = self.leases.get(&node).filter(|held| held.session == session);
-                    let Some(silence::NodeLease { lease: granted, probe, .. }) = held.copied()
-                    else {
-                        unknown.push_back(request);
-                        continue;
-                    };
-                    let (at, kept) = (stamp.moment, heartbeat.lease());
-                    let stalled = Duration::from_millis(heartbeat.stalled_millis);
-                    let probed = mishear(heartbeat.probed.clone(), around.sabotage);
-                    arrivals.push(HeartbeatArrival {
-                        node,
-                        session,
-                        at,
-                        stalled,
-                        granted,
-                        kept,
-                        probed,
-                    });
-                    let renewed = HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(granted) };
-                    let answer = Answer::Renewed(renewed);
-                    outgoing.push(Outgoing::Answer(request.caller(), answer));
-                }
-                RequestBody::Join { .. }
-                | RequestBody::Open { .. }
-                | RequestBody::Reports { .. }
-                | RequestBody::Submit { .. }
-                | RequestBody::Stop { .. }
-                | RequestBody::PutSecret { .. }
-                | RequestBody::PutGroup { .. }
-                | RequestBody::Forget { .. }
-                | RequestBody::Act { .. } => self.inbox.push_back(request),
+    ) {
+        if around.sabotage != Some(Sabotage::AnswerBeforeCommit) {
+            outgoing.clear();
+            return;
+        }
+        let event = Event::Committed(commit.id, Ok(Outcome::Written(Removed::default())));
+        for action in self.step.on(event, stamp) {
+            if let Action::Release(release) = action {
+                self.release(release, around, outgoing);
             }
         }
-        self.noted.extend(arrivals.iter().cloned());
-        for heard in &mut arrivals {
-            if let Some(witness) = &mut around.witness {
-                witness.goes_on(heard);
-            }
-            if around.sabotage == Some(Sabotage::OverlookStalls) {
-                heard.stalled = Duration::ZERO;
-            }
-        }
-        let gap = std::mem::take(&mut self.gap);
-        let actions = self.step.on(Event::Heard { gap, arrivals }, stamp);
-        assert!(actions.is_empty(), "arrivals are only noted");
-        unknown
     }
 
     /// Lets the step act, and carries out what it asks for.
@@ -312,29 +276,14 @@ impl Process {
         let mut actions = VecDeque::from(self.step.on(event, stamp));
         while let Some(action) = actions.pop_front() {
             let event = match action {
-                Action::Take(_) if around.is_deposed => return Some(After::Deposed),
                 Action::Take(_) => Event::Took(self.take(stamp, around, plan.random)),
                 Action::Commit(commit) => {
                     if let Some(digest) = around.digest {
                         digest.add_commit(&commit);
                     }
-                    let answers = around.sabotage == Some(Sabotage::AnswerBeforeCommit);
-                    match plan.crash {
-                        Some(CrashPoint::BeforeCommit) if answers => {
-                            let outcome = Ok(Outcome::Written(Removed::default()));
-                            let event = Event::Committed(commit.id, outcome);
-                            for action in self.step.on(event, stamp) {
-                                if let Action::Release(release) = action {
-                                    self.release(release, around, outgoing);
-                                }
-                            }
-                            return Some(After::Crashed);
-                        }
-                        Some(CrashPoint::BeforeCommit) => {
-                            outgoing.clear();
-                            return Some(After::Crashed);
-                        }
-                        Some(CrashPoint::AfterCommit) | None => {}
+                    if plan.crash == Some(CrashPoint::BeforeCommit) {
+                        self.crash_before(&commit, stamp, around, outgoing);
+                        return Some(After::Crashed);
                     }
                     let id = commit.id;
                     has_changed = true;
@@ -358,8 +307,7 @@ impl Process {
                     continue;
                 }
                 Action::Refuse { callers, why: _ } => {
-                    let lost = |caller| Outgoing::Answer(caller, Answer::Lost);
-                    outgoing.extend(callers.into_iter().map(lost));
+                    outgoing.extend(callers.into_iter().map(Outgoing::lost));
                     continue;
                 }
                 Action::CloseStreams => {
@@ -367,6 +315,12 @@ impl Process {
                     outgoing.extend(streams.map(|at| Outgoing::Line(at, StreamLine::Closed)));
                     continue;
                 }
+                Action::StepDown(Failure::LeadLost) => return Some(After::Deposed),
+                // It ends, and another one starts.
+                Action::StepDown(
+                    Failure::Commit(StoreError::WentBack { .. })
+                    | Failure::Take(TakeError::Store(StoreError::WentBack { .. })),
+                ) => return Some(After::Crashed),
                 Action::StepDown(failure) => panic!("memory does not fail: {failure:?}"),
             };
             actions.extend(self.step.on(event, stamp));

@@ -6,15 +6,16 @@ use api_types::protocol::{Assignment, FailureCause, ProbeOutcome, Report, Work};
 use control_plane::clock::Stamp;
 use control_plane::records::{Expected, RecordWrite};
 use control_plane::step::{self, DueTime, Envelope, IdempotencyKey, Origin, Submission};
+use scheduler::Entitlement;
 use scheduler::change::AssignmentChange;
 use scheduler::input::{Input, Submit};
 
 use super::disk::Disk;
 use super::times::LEASE;
-use crate::groups;
 use crate::network::{Caller, Request, RequestBody, Sender};
 use crate::schedule;
 use crate::summary::Sabotage;
+use crate::{groups, quotas, shares};
 
 pub(super) fn envelope(
     request: Request,
@@ -45,6 +46,23 @@ pub(super) fn envelope(
         }
         RequestBody::PutGroup { name, limit, .. } => {
             Input::Group { namespace: "default".to_owned(), name, limit: Some(limit) }
+        }
+        RequestBody::PutQuota { cpu_millis, executions, is_stored: true } => {
+            let write = quotas::write(cpu_millis, executions);
+            return enclose(step::Request::Records(vec![write]), arrived, caller);
+        }
+        RequestBody::PutQuota { cpu_millis, executions, .. } => {
+            let quota = quotas::quota(cpu_millis, executions);
+            let to = Entitlement { quota, ..Entitlement::default() };
+            Input::Entitle { namespace: quotas::NAMESPACE.to_owned(), to }
+        }
+        RequestBody::PutWeight { namespace, weight: Some(weight) } => {
+            let write = shares::write(&namespace, weight);
+            return enclose(step::Request::Records(vec![write]), arrived, caller);
+        }
+        RequestBody::PutWeight { namespace, weight: None } => {
+            let to = Entitlement { weight: u64::MAX, ..Entitlement::default() };
+            Input::Entitle { namespace, to }
         }
         RequestBody::Forget { node, now } => Input::ForgetNode { node, now },
         RequestBody::Act { node, action } => {

@@ -55,10 +55,21 @@ pub(super) fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::ForgetMaxRunning
             | Sabotage::ForgetHolders
             | Sabotage::KeepUnits
+            | Sabotage::KeepQuota
+            | Sabotage::KeepQuotaElsewhere
+            | Sabotage::ForgetUsage
+            | Sabotage::IgnoreShares
             | Sabotage::ForgetOutcomes
             | Sabotage::ForgetEnds
+            | Sabotage::ForgetCounterparts
             | Sabotage::StoreDueTimesApart
-            | Sabotage::CompleteCancelled,
+            | Sabotage::CompleteCancelled
+            | Sabotage::LoadSilently
+            | Sabotage::BypassGate
+            | Sabotage::SkipProofs
+            | Sabotage::CompareWallClocks
+            | Sabotage::NoJump
+            | Sabotage::ResolveByReading,
         )
         | None => stamp,
     }

@@ -13,6 +13,9 @@ use crate::workload::{self, ExpectedEnd, RequestState};
 /// The wall clock is set this many times less often in each second of uptime than in each restart.
 const STEPS_WHILE_RUNNING: u64 = 4;
 
+/// How many pauses are those of a virtual machine whose clocks stand still, in thousandths.
+const STILL_CLOCKS: u64 = 500;
+
 /// Daemons that are submitted around the time in which a Docker Engine is broken.
 const DAEMONS: usize = 2;
 
@@ -24,6 +27,7 @@ impl World {
             return;
         }
         self.at(Duration::from_secs(1), SimEvent::Disruption);
+        self.orchestrator.second_of_the_database();
         if self.random.chance(100) {
             self.stop_some_job();
         }
@@ -63,19 +67,12 @@ impl World {
                 }
             }
             6..=8 => {
-                for process in self.orchestrator.processes() {
-                    // A pause within a pause makes it longer, and all of it is noticed.
-                    let begin = process.paused_until.max(self.now);
-                    process.gap += until.since(begin);
-                    process.paused_until = until.max(begin);
-                }
-                self.maybe_take_over(length);
+                self.pause_orchestrators(until);
             }
             9..=10 => {
                 for process in self.orchestrator.processes() {
                     process.cut_off_until = until;
                 }
-                self.maybe_take_over(length);
             }
             11 => {
                 if let Some(process) = &mut self.agents[agent].process {
@@ -109,6 +106,23 @@ impl World {
         }
     }
 
+    /// A pause within a pause makes it longer, and all of it is noticed, unless no clock counts it.
+    fn pause_orchestrators(&mut self, until: Timestamp) {
+        let stands_still = self.orchestrator.is_shared() && self.random.chance(STILL_CLOCKS);
+        if let Some(process) = self.orchestrator.process.as_ref().filter(|_| stands_still) {
+            let begin = process.paused_until.max(self.now);
+            self.orchestrator.machine.stand_still(until.since(begin));
+        }
+        let leader = self.orchestrator.process.as_ref().map(|process| process.number);
+        for process in self.orchestrator.processes() {
+            let begin = process.paused_until.max(self.now);
+            if !stands_still || Some(process.number) != leader {
+                process.gap += until.since(begin);
+            }
+            process.paused_until = until.max(begin);
+        }
+    }
+
     /// The network of the agent is away.
     pub(super) fn disconnect(&mut self, agent: usize, until: Timestamp) {
         self.agents[agent].disconnected_until = until;
@@ -123,18 +137,6 @@ impl World {
             let spec = workload::daemon(&mut self.random);
             let delay = self.random.millis(5_000..30_000);
             self.submit(spec, ExpectedEnd::RunsUntilStopped, delay);
-        }
-    }
-
-    /// Another process may take over from the one that is silent for so long, while it is or just
-    /// before it goes on.
-    fn maybe_take_over(&mut self, silence: Duration) {
-        if self.random.chance(self.faults.takeovers) {
-            let delay = match self.random.chance(500) {
-                true => self.random.millis(1_000..12_000),
-                false => silence.saturating_sub(self.random.millis(0..2_000)),
-            };
-            self.at(delay, SimEvent::TakeOver);
         }
     }
 

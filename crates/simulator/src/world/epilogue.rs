@@ -36,6 +36,8 @@ pub(super) enum Epilogue {
     RefusedArray,
     /// Every execution of one namespace fails, and another one has work.
     HostileNamespace,
+    /// Two namespaces of different weights wait for room.
+    SharedCluster,
 }
 
 // === impl Epilogue ===
@@ -56,6 +58,7 @@ impl Epilogue {
             320..430 if all_work => Self::HalfBrokenNode,
             430..455 if all_work => Self::RefusedArray,
             455..480 if all_work => Self::HostileNamespace,
+            480..520 if all_work => Self::SharedCluster,
             _ => Self::None,
         }
     }
@@ -78,6 +81,7 @@ impl World {
             Epilogue::HalfBrokenNode => self.half_broken_node()?,
             Epilogue::RefusedArray => self.refused_array()?,
             Epilogue::HostileNamespace => self.hostile_namespace()?,
+            Epilogue::SharedCluster => self.shared_cluster(),
         }
         self.settle()
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use agent_core::session::SILENCE;
 use api_types::JobId;
-use api_types::dependency::{Condition, Dependency};
 use api_types::protocol::KEEP_ALIVE_SECONDS;
 use control_plane::batch::NumberedCommit;
 use control_plane::store::memory::spec_json;
@@ -18,6 +17,9 @@ use crate::workload::{ExpectedEnd, RequestState};
 /// How often a process tries again that cannot start because the disk is full.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// How many requests of agents arrive at a process that was deposed, in thousandths.
+const ASTRAY: u64 = 500;
+
 // === impl World: the orchestrator and the network ===
 
 impl World {
@@ -27,21 +29,9 @@ impl World {
         }
     }
 
-    /// A second process starts while one that was silent for too long still runs.
-    pub(super) fn take_over(&mut self) {
-        let is_silent = self.orchestrator.process.is_some() && self.orchestrator.is_free(self.now);
-        if is_silent && !self.ending {
-            self.summary.takeovers += 1;
-            self.begin_orchestrator();
-            self.break_streams();
-        }
-    }
-
     fn begin_orchestrator(&mut self) {
         if self.orchestrator.begin(self.now, &mut self.random) {
-            let slow = self.random.chance(500);
-            let delay = self.random.millis(0..if slow { 3_000 } else { 100 });
-            self.at(delay, SimEvent::FinishStart);
+            self.load();
         } else {
             self.at(RETRY, SimEvent::StartOrchestrator);
         }
@@ -93,7 +83,8 @@ impl World {
                 Outgoing::Line(stream, line) => self.send_line(stream, line),
                 Outgoing::Late(commit) => {
                     let delay = self.random.millis(0..5_000);
-                    self.at(delay, SimEvent::LateCommit(commit));
+                    let promotions = self.orchestrator.disk.replica.promotions;
+                    self.at(delay, SimEvent::LateCommit(commit, promotions));
                 }
             }
         }
@@ -109,13 +100,14 @@ impl World {
         }
     }
 
-    /// A commit reaches the disk, unless it was lost when the machine restarted. No one waits for
-    /// the outcome.
-    pub(super) fn late_commit(&mut self, commit: &NumberedCommit) {
-        let boot = self.orchestrator.machine.reading(self.now).boot_id;
-        if commit.stamp.reading.boot_id == boot {
+    /// A commit reaches the disk, unless it was lost when the machine restarted, or another server has
+    /// been promoted. No one waits for the outcome.
+    pub(super) fn late_commit(&mut self, commit: &NumberedCommit, promotions: u64) {
+        if promotions == self.orchestrator.disk.replica.promotions
+            && self.orchestrator.knows_boot(commit.stamp.reading.boot_id, self.now)
+        {
             self.summary.late_commits += 1;
-            drop(self.orchestrator.disk.commit(commit, self.now));
+            self.orchestrator.disk.commit_unseen(commit, self.now);
         }
     }
 
@@ -170,7 +162,20 @@ impl World {
         }
     }
 
+    /// Agents dial any of the processes, and one that was deposed may not know it yet.
+    fn arrives_at_deposed(&mut self, request: &Request) -> bool {
+        self.orchestrator.deposed.is_some()
+            && matches!(request.sender, Sender::Agent { .. })
+            && self.random.chance(ASTRAY)
+    }
+
     pub(super) fn arrive(&mut self, request: Request) {
+        if self.arrives_at_deposed(&request) {
+            // It is answered or not, as if the network had lost it.
+            self.lose_message(request.sender);
+            self.orchestrator.deposed.iter_mut().for_each(|it| it.inbox.push_back(request.clone()));
+            return;
+        }
         match &mut self.orchestrator.process {
             Some(process) => {
                 process.inbox.push_back(request);
@@ -270,36 +275,23 @@ impl World {
         }
     }
 
-    /// On the two jobs before it that were accepted and end by themselves.
-    fn dependencies(&self, request: usize) -> Vec<Dependency> {
-        let accepted = self.expected_ends.range(..request).rev().filter_map(|(number, end)| {
-            let RequestState::Answered { job } = self.requests[*number].state else { return None };
-            job.filter(|_| *end == ExpectedEnd::Ends)
-        });
-        let condition = |at: usize| Condition::ALL[(request / 2 + at) % Condition::ALL.len()];
-        let named = accepted.take(2).enumerate();
-        named
-            .map(|(at, job_id)| Dependency {
-                job_id,
-                job: "other".to_owned(),
-                condition: condition(at),
-            })
-            .collect()
-    }
-
     pub(super) fn send_request(&mut self, request: usize) {
         if self.requests[request].state != RequestState::Open {
             return;
+        }
+        let waits = self.matched.get(&request).is_some_and(|other| self.job_of(*other).is_none());
+        if waits {
+            // The job that it depends on has no ID yet.
+            let delay = self.random.millis(1_000..3_000);
+            return self.at(delay, SimEvent::SendRequest { request });
         }
         let mut body = self.requests[request].body.clone();
         if let RequestBody::Submit { submit, .. } = &mut body {
             // The service assigns a new ID to each request; the key identifies the job.
             submit.id = JobId::from_uuid(self.uuid());
-            if self.chained.contains(&request) {
-                let mut spec = (*submit.spec).clone();
-                spec.depends_on = self.dependencies(request);
-                (submit.spec_json, submit.spec) = (spec_json(&spec), spec.into());
-            }
+            let mut spec = (*submit.spec).clone();
+            self.add_dependencies(request, &mut spec);
+            (submit.spec_json, submit.spec) = (spec_json(&spec), spec.into());
         }
         self.send(Request { sender: Sender::Client { request }, number: 0, body });
         let delay = self.random.millis(1_000..3_000);

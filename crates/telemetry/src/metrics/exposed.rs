@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels with few values that are known in advance.
-const LABELS: [&str; 22] = [
+const LABELS: [&str; 24] = [
     "architecture",
     "commit",
     "connection",
@@ -16,10 +16,12 @@ const LABELS: [&str; 22] = [
     "le",
     "membership",
     "method",
+    "namespace",
     "os",
     "outcome",
     "pool",
     "refused",
+    "resource",
     "route",
     "stage",
     "state",

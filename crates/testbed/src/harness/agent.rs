@@ -9,10 +9,11 @@ use api_types::NodeId;
 use failpoint::STUCK;
 use programs::binary;
 
-use super::daemon::{Daemon, Start};
+use super::daemon::{Daemon, Start, Started};
 use super::link::Link;
 
 const ENGINES: &str = "COMPUTE_AGENT_ENGINES";
+const ORCHESTRATOR: &str = "COMPUTE_AGENT_ORCHESTRATOR";
 const JOIN_TOKEN: &str = "COMPUTE_AGENT_JOIN_TOKEN";
 
 /// Configuration of an agent.
@@ -76,6 +77,12 @@ impl AgentSpec {
         self.setting(JOIN_TOKEN, token)
     }
 
+    /// Reaches the orchestrators by this URL, unless the test sets another one.
+    pub(crate) fn reaching(mut self, url: &str) -> Self {
+        self.settings.entry(ORCHESTRATOR.to_owned()).or_insert_with(|| url.to_owned());
+        self
+    }
+
     pub(crate) fn joins(&self) -> bool {
         self.settings.contains_key(JOIN_TOKEN)
     }
@@ -127,7 +134,7 @@ impl Agent {
         let data = environment.entry("COMPUTE_AGENT_DATA_DIR".to_owned()).or_insert(data).clone();
         let token_file = orchestrator.admin_token().map(|_| Path::new(&data).join("agent.token"));
         environment
-            .entry("COMPUTE_AGENT_ORCHESTRATOR".to_owned())
+            .entry(ORCHESTRATOR.to_owned())
             .or_insert_with(|| orchestrator.base_url().to_owned());
         if spec.offers_wasm() {
             let runner = binary("wasm-runner").display().to_string();
@@ -152,6 +159,7 @@ impl Agent {
             directory: directory.to_owned(),
             protected: None,
             token_file,
+            started: Started::Responds,
         };
         let daemon = Daemon::start(start).await;
         let node = daemon

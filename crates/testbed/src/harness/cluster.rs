@@ -19,6 +19,8 @@ use tempfile::TempDir;
 
 use super::agent::{Agent, AgentSpec};
 use super::orchestrator::OrchestratorProcess;
+use super::shared_store::SharedStore;
+use super::sharing::{Shared, Sharing};
 use super::wait::eventually;
 use task_image::docker::{self, LabelledContainer};
 use task_image::image;
@@ -27,16 +29,20 @@ use task_image::image;
 const CREATION_TIME: Duration = Duration::from_millis(200);
 
 /// Configuration of a cluster.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct ClusterSpec {
     agents: Vec<AgentSpec>,
     settings: BTreeMap<String, String>,
     host: Option<Ipv4Addr>,
+    sharing: Option<Sharing>,
 }
 
 /// A running cluster. Dropping it ends the daemons and removes their containers and directories.
 pub struct Cluster {
+    /// The only one, or the first of those that share a store.
     pub orchestrator: OrchestratorProcess,
+    /// What else a cluster has that shares a store.
+    pub(super) shared: Option<Shared>,
     pub agents: Vec<Agent>,
     /// The name of the task image.
     pub image: String,
@@ -59,6 +65,12 @@ impl ClusterSpec {
     /// Address on which the orchestrator listens, instead of loopback.
     pub fn host(mut self, host: Ipv4Addr) -> Self {
         self.host = Some(host);
+        self
+    }
+
+    /// Several orchestrators on one store.
+    pub fn sharing(mut self, store: SharedStore, orchestrators: usize) -> Self {
+        self.sharing = Some(Sharing { store, orchestrators });
         self
     }
 
@@ -108,8 +120,15 @@ impl ClusterSpec {
             .tempdir()
             .unwrap_or_else(|error| panic!("cannot create a temporary directory: {error}"));
         let host = self.host.unwrap_or(Ipv4Addr::LOCALHOST);
-        let orchestrator = OrchestratorProcess::start(directory.path(), host, &self.settings).await;
-        let mut cluster = Cluster { orchestrator, agents: Vec::new(), image, docker, directory };
+        let (path, agents) = (directory.path(), Vec::new());
+        let (orchestrator, shared) = match self.sharing {
+            None => (OrchestratorProcess::start(path, host, &self.settings).await, None),
+            Some(sharing) => {
+                let (first, shared) = sharing.start(path, host, &self.settings).await;
+                (first, Some(shared))
+            }
+        };
+        let mut cluster = Cluster { orchestrator, shared, agents, image, docker, directory };
         for spec in &self.agents {
             cluster.add_agent(spec).await;
         }
@@ -129,15 +148,18 @@ impl Cluster {
         spec.start().await
     }
 
-    /// The client of the orchestrator.
+    /// The client of the orchestrator, or of the entrance to several.
     pub fn client(&self) -> &Client {
-        self.orchestrator.client()
+        self.shared.as_ref().map_or_else(|| self.orchestrator.client(), Shared::client)
     }
 
     /// Starts another agent and waits until it is ready.
     pub async fn add_agent(&mut self, spec: &AgentSpec) {
         let name = format!("agent-{}", self.agents.len());
         let mut spec = spec.clone();
+        if let Some(shared) = &self.shared {
+            spec = spec.reaching(shared.client().base_url());
+        }
         if self.orchestrator.base_url().starts_with("https://") && !spec.joins() {
             let created = self.client().create_node_token(&CreateNodeToken::default()).await;
             spec = spec.joining(&created.expect("a join token").secret);
@@ -194,6 +216,9 @@ impl Cluster {
     /// Restarts crashed daemons; returns their number.
     pub async fn restart_crashed(&mut self) -> usize {
         let mut restarted = usize::from(self.orchestrator.restart_if_crashed().await);
+        if let Some(shared) = &mut self.shared {
+            restarted += shared.restart_crashed().await;
+        }
         for agent in &mut self.agents {
             restarted += usize::from(agent.restart_if_crashed().await);
         }
@@ -302,6 +327,7 @@ impl Drop for Cluster {
             agent.kill();
         }
         self.orchestrator.kill();
+        self.shared.iter_mut().for_each(Shared::kill);
         for entry in std::fs::read_dir(self.directory.path()).into_iter().flatten().flatten() {
             programs::end_runners(&entry.path());
         }

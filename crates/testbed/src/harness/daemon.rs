@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use api_client::{Client, Credentials, Options, Trust};
+use api_client::Client;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::access::{admin_token, client_of, token_in, trusted_client};
 use super::failpoints::Failpoints;
 use super::ports::free_address;
 use super::wait::{TIMEOUT, eventually, eventually_within};
@@ -43,11 +44,21 @@ pub(crate) struct Start {
     pub(crate) namespace: Option<String>,
     /// The directory of its log and failpoint files.
     pub(crate) directory: PathBuf,
-    /// The data directory of an orchestrator that serves TLS and asks for credentials: its CA and its
-    /// first token are there.
+    /// The data directory with the CA and the first token of an orchestrator that serves TLS and asks
+    /// for credentials: its own, or that of the one that led first.
     pub(crate) protected: Option<PathBuf>,
     /// Where an agent of such an orchestrator leaves the token for its own operations.
     pub(crate) token_file: Option<PathBuf>,
+    pub(crate) started: Started,
+}
+
+/// How it is known that a daemon has started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It responds.
+    Responds,
+    /// Its log has one of these texts: it may have nothing to say until it leads.
+    Logs(&'static [&'static str]),
 }
 
 /// A daemon process and the parameters to restart it.
@@ -58,6 +69,8 @@ pub struct Daemon {
     log: PathBuf,
     failpoints: Failpoints,
     child: Option<Child>,
+    /// The bytes of the log that are older than this process.
+    old_log: usize,
     /// Number of crashes found by [`Daemon::restart_if_crashed`].
     crashes: u32,
     client: Client,
@@ -81,6 +94,7 @@ impl Daemon {
                 log: start.directory.join(format!("{name}.log")),
                 failpoints: Failpoints::new(failpoints.clone()),
                 child: None,
+                old_log: 0,
                 crashes: 0,
                 client: client_of(address, None),
             };
@@ -120,6 +134,19 @@ impl Daemon {
         self.address
     }
 
+    /// Where the CA of its cluster and the token of an admin are, if it asks for one.
+    pub fn trust_dir(&self) -> Option<&Path> {
+        self.start.protected.as_deref()
+    }
+
+    /// An admin's client that connects to another address of the same cluster.
+    pub fn client_at(&self, address: SocketAddr) -> Client {
+        match &self.start.protected {
+            None => client_of(address, None),
+            Some(data) => trusted_client(address, data).expect("a daemon that runs is trusted"),
+        }
+    }
+
     /// The token of an admin, if this is an orchestrator that asks for one.
     pub(crate) fn admin_token(&self) -> Option<String> {
         let data = self.start.protected.as_ref()?;
@@ -138,6 +165,11 @@ impl Daemon {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+
+    /// Sends SIGTERM, and waits for nothing.
+    pub fn ask_to_stop(&self) {
+        self.signal(Signal::TERM);
     }
 
     /// Sends SIGTERM and waits for the exit status.
@@ -182,13 +214,20 @@ impl Daemon {
         }
     }
 
+    /// Starts the process again with the same port and directory, and waits for nothing.
+    pub fn start_again(&mut self) {
+        assert!(self.child.is_none(), "{} still runs", self.start.name);
+        self.spawn();
+    }
+
+    /// Whether the process has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
+    }
+
     /// Starts the process again if it has ended by itself, which it may do again before it responds.
     pub async fn start_if_crashed(&mut self) {
-        let ended = match &mut self.child {
-            Some(child) => matches!(child.try_wait(), Ok(Some(_))),
-            None => false,
-        };
-        if ended {
+        if self.has_ended() {
             self.crashes += 1;
             self.kill();
             self.spawn();
@@ -199,8 +238,7 @@ impl Daemon {
 
     /// Restarts the process if it has ended by itself; returns whether it had.
     pub async fn restart_if_crashed(&mut self) -> bool {
-        let Some(child) = &mut self.child else { return false };
-        if !matches!(child.try_wait(), Ok(Some(_))) {
+        if !self.has_ended() {
             return false;
         }
         self.crashes += 1;
@@ -222,6 +260,12 @@ impl Daemon {
     /// The whole log.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// The log of this process, without that of the ones before it.
+    pub fn own_log(&self) -> String {
+        let log = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(log.get(self.old_log..).unwrap_or_default()).into_owned()
     }
 
     /// The last lines of the log.
@@ -246,6 +290,7 @@ impl Daemon {
             std::fs::remove_file(file).ok();
         }
         let log = self.open_log();
+        self.old_log = fs::read(&self.log).map_or(0, |log| log.len());
         let errors = log.try_clone().unwrap_or_else(|error| panic!("{}: {error}", self.start.name));
         let mut command = match &self.start.namespace {
             None => Command::new(&self.start.program),
@@ -288,6 +333,9 @@ impl Daemon {
 
     /// Waits until the daemon responds; `Err` if the process ends instead.
     async fn wait_until_alive(&mut self) -> Result<(), ExitStatus> {
+        if let Started::Logs(texts) = self.start.started {
+            return self.wait_until_logged(texts).await;
+        }
         let (address, protected) = (self.address, self.start.protected.clone());
         let token_file = self.start.token_file.clone();
         let child = self.child.as_mut().expect("spawn sets it");
@@ -313,6 +361,22 @@ impl Daemon {
         .await;
         client.map(|client| self.client = client)
     }
+
+    async fn wait_until_logged(&mut self, texts: &[&str]) -> Result<(), ExitStatus> {
+        let what = format!("{} logs one of {texts:?}", self.start.name);
+        let logged = eventually(&what, async || {
+            let log = self.own_log();
+            if texts.iter().any(|text| log.contains(text)) {
+                return Ok(Ok(()));
+            }
+            match self.child.as_mut().expect("spawn sets it").try_wait() {
+                Ok(Some(status)) => Ok(Err(status)),
+                Ok(None) | Err(_) => Err(log),
+            }
+        })
+        .await;
+        logged.map(|()| self.client = self.client_at(self.address))
+    }
 }
 
 impl Drop for Daemon {
@@ -322,28 +386,4 @@ impl Drop for Daemon {
             eprintln!("--- log of {} ---\n{}\n---", self.start.name, self.log_tail());
         }
     }
-}
-
-fn admin_token(data: &Path) -> std::io::Result<String> {
-    token_in(&data.join("admin.token"))
-}
-
-fn token_in(file: &Path) -> std::io::Result<String> {
-    Ok(fs::read_to_string(file)?.trim().to_owned())
-}
-
-/// An admin's client, once the orchestrator has written what it needs.
-fn trusted_client(address: SocketAddr, data: &Path) -> std::io::Result<Client> {
-    let ca = fs::read_to_string(data.join("ca.crt"))?;
-    let credentials = Credentials::Bearer(admin_token(data)?);
-    let (base_url, trust) = (format!("https://{address}"), Trust::Authority(ca));
-    let options = Options { base_url, trust, credentials, ..Options::default() };
-    Client::with(options).map_err(std::io::Error::other)
-}
-
-fn client_of(address: SocketAddr, token: Option<String>) -> Client {
-    let credentials = token.map_or(Credentials::None, Credentials::Bearer);
-    let (base_url, trust) = (format!("http://{address}"), Trust::default());
-    Client::with(Options { base_url, trust, credentials, ..Options::default() })
-        .expect("an address makes a base URL")
 }

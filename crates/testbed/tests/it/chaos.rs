@@ -24,7 +24,7 @@ fn duration() -> Duration {
 }
 
 /// The random number generator of a test; prints its seed.
-fn random(test: &str) -> Random {
+pub(crate) fn random(test: &str) -> Random {
     // A new hasher has random keys.
     let seed = number("CHAOS_SEED").unwrap_or_else(|| RandomState::new().hash_one(test));
     // Bypasses the test harness, which captures the output of passing tests.

@@ -2,10 +2,12 @@
 
 mod alerts;
 mod compose;
+mod containers;
 mod install;
 mod machine;
 mod notify;
 mod package;
+mod pair;
 mod samples;
 mod systemd;
 mod units;

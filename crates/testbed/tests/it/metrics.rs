@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use api_client::Client;
+use api_types::access::PutNamespace;
+use api_types::quota::Quota;
 use serde_json::{Value, json};
 use telemetry::metrics::Exposed;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, DataUrl, eventually, noop};
@@ -27,6 +29,9 @@ for path in sys.argv[1:]:
 async fn cluster_that_ran_a_job() -> Cluster {
     let agent = AgentSpec::new().engines("noop");
     let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
+    let quota = Quota { executions: Some(10), ..Quota::default() };
+    let limited = PutNamespace { quota, ..PutNamespace::default() };
+    cluster.client().put_namespace("default", &limited).await.expect("it is stored");
     let mut job = noop();
     job["Tasks"][0]["InputSources"] = json!([{
         "Source": { "Type": "inline", "Params": { "URL": DataUrl::text("hello") } },

@@ -1,5 +1,6 @@
 //! What a former release stored is there after the upgrade; and both releases under load.
 
+mod next_format;
 mod under_load;
 
 use std::fs::{self, File};

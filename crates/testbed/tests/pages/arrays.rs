@@ -7,13 +7,22 @@ use testbed::harness::{AgentSpec, ClusterSpec, noop};
 use super::accessibility::{assert_accessible, axe, prefer_scheme};
 use super::browser::in_browser;
 
+// Keys as WebDriver has them.
+const ENTER: &str = "\u{E007}";
+const END: &str = "\u{E010}";
+const ARROW_RIGHT: &str = "\u{E014}";
+
 /// The number of columns; each stands for five executions.
 const COUNT: u32 = 500;
 
-const COLUMNS: &str = "document.querySelectorAll('.outcomes.ranges i').length";
+const COLUMNS: &str = "document.querySelectorAll('.outcomes.ranges a').length";
 
 /// Opens the third column.
-const ZOOM: &str = "document.querySelectorAll('.outcomes.ranges i')[2].click() === undefined";
+const ZOOM: &str = "document.querySelectorAll('.outcomes.ranges a')[2].click() === undefined";
+
+const FOCUS_THE_FIRST: &str = "document.querySelector('.outcomes a').focus() === undefined";
+
+const ROWS: &str = "document.querySelectorAll('[aria-label=Executions] tbody tr').length";
 
 #[tokio::test]
 async fn a_large_array_shows_its_outcomes_by_range_and_each_of_them_after_a_click() {
@@ -42,9 +51,22 @@ async fn a_large_array_shows_its_outcomes_by_range_and_each_of_them_after_a_clic
         }
         assert_eq!(browser.value(ZOOM).await, json!(true));
         browser.wait_for("a column for each index", &format!("{COLUMNS} === 5")).await;
-        browser.wait_for_text("Indexes 10 to 14: show all").await;
+        browser.wait_for("the executions of the range", &format!("{ROWS} === 5")).await;
         browser.click("Indexes 10 to 14: show all").await;
         browser.wait_for("all ranges", &format!("{COLUMNS} === 100")).await;
+        browser.wait_for("all executions that fit", &format!("{ROWS} === 100")).await;
+        // The same without a mouse, down to one execution.
+        assert_eq!(browser.value(FOCUS_THE_FIRST).await, json!(true));
+        browser.press(ARROW_RIGHT).await;
+        browser.press(ENTER).await;
+        browser.wait_for("the executions of the range", &format!("{ROWS} === 5")).await;
+        browser.wait_for_text("Indexes 5 to 9: show all").await;
+        let is_first = "document.activeElement === document.querySelector('.outcomes a')";
+        browser.wait_for("the focus on the first column", is_first).await;
+        browser.press(END).await;
+        browser.press(ENTER).await;
+        browser.wait_for_text("Index 9: show all").await;
+        browser.wait_for("its execution", &format!("{ROWS} === 1")).await;
         browser.assert_no_fault("array").await;
     })
     .await;

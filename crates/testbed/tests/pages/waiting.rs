@@ -4,7 +4,7 @@ use api_types::job::JobStateType;
 use api_types::node::HealthState;
 use failpoint::ERROR;
 use serde_json::{Value, json};
-use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually, gated};
 
 use super::browser::{Browser, in_browser, in_window};
 use super::named;
@@ -88,20 +88,21 @@ async fn constraints_and_room_are_told_apart_by_group_of_nodes() {
 }
 
 #[tokio::test]
-async fn a_job_at_its_limit_says_what_holds_its_executions_back() {
-    let Some(cluster) = Cluster::with_agents(1).await else { return };
-    let mut job = with_cpu(batch(&cluster.image, &["sleep", "600"]), "gentle", "0.1");
-    (job["Count"], job["MaxRunning"]) = (json!(3), json!(1));
-    let id = cluster.submit(&job).await;
-    cluster.wait_for_job(id, JobStateType::Running).await;
+async fn each_gate_is_named_with_its_reason_and_since_when() {
+    let agent = AgentSpec::new().engines("noop");
+    let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
+    let all = gated(&cluster).await;
     in_browser(&cluster, async |browser| {
-        let texts = ["1 of 1 execution runs, as MaxRunning allows", "2 executions of 3 held back"];
-        one_click(browser, "gentle", &texts).await;
-        browser.assert_no_fault("gate").await;
+        for gated in &all {
+            browser.visit(&format!("/jobs/{}", gated.job)).await;
+            for text in [gated.message, "of 2 held back", "since "] {
+                browser.wait_for_text(text).await;
+            }
+        }
+        browser.assert_no_fault("gates").await;
     })
     .await;
 }
-
 #[tokio::test]
 async fn a_node_that_is_full_or_reserved_is_named() {
     let spec = ClusterSpec::new()

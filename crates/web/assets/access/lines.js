@@ -2,8 +2,9 @@
 
 import { option } from "../commands.js";
 import { quoted } from "../format.js";
+import { quotaArguments } from "./quota.js";
 
-/** @import { Namespace, Permissions } from "../../types.d.ts" */
+/** @import { Namespace, Permissions, Quota } from "../../types.d.ts" */
 
 /** @typedef {{ Name: string, Role: string, Namespaces: string[], TTLSeconds: number }} NewToken */
 
@@ -13,7 +14,10 @@ import { quoted } from "../format.js";
 export const KINDS = [
   ["Engines", ["docker", "wasm"]],
   ["Networks", ["None", "Full", "HTTP"]],
-  ["Sources", ["inline", "urldownload", "localdirectory", "s3", "repoclone", "repoclonelfs", "ipfs"]],
+  [
+    "Sources",
+    ["inline", "urldownload", "localdirectory", "s3", "repoclone", "repoclonelfs", "ipfs", "job"],
+  ],
   ["Publishers", ["local", "s3", "ipfs"]],
   ["Registries", []],
 ];
@@ -40,8 +44,9 @@ export function tokenArguments({ Name, Role, Namespaces, TTLSeconds }) {
   ];
 }
 
-/** @param {Pick<Namespace, "Name" | "Description" | "Permissions" | "Nodes"> & { MaxPriority?: number }} namespace */
-export function namespaceArguments({ Name, Description, Permissions, Nodes, MaxPriority }) {
+/** @param {Pick<Namespace, "Name" | "Description" | "Permissions" | "Nodes"> & { MaxPriority?: number, Quota?: Quota, Weight?: number }} namespace */
+export function namespaceArguments(namespace) {
+  const { Name, Description, Permissions, Nodes, MaxPriority, Quota, Weight } = namespace;
   return [
     ...["namespace", "put", Name],
     ...(Description ? ["--description", Description] : []),
@@ -52,6 +57,8 @@ export function namespaceArguments({ Name, Description, Permissions, Nodes, MaxP
     ...(Permissions.Capabilities === false ? ["--no-capabilities"] : []),
     ...(Nodes ? ["--nodes", Nodes] : []),
     ...(MaxPriority === undefined ? [] : ["--max-priority", `${MaxPriority}`]),
+    ...quotaArguments(Quota),
+    ...(Weight === undefined ? [] : ["--weight", `${Weight}`]),
   ];
 }
 

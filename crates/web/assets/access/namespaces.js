@@ -11,6 +11,7 @@ import { notify } from "../notice.js";
 import { session } from "../session.js";
 import { field, formDialog, tick, ticked, ticks } from "./form-dialog.js";
 import { KINDS, namespaceArguments, permissionText } from "./lines.js";
+import { quotaInputs, shareText, usedOfQuota } from "./quota.js";
 
 /** @import { Namespace, Permissions } from "../../types.d.ts" */
 /** @import { Kind } from "./lines.js" */
@@ -43,6 +44,7 @@ export function namespaceTable(refresh) {
 /** @param {Namespace} namespace @param {string} version @param {boolean} manages @param {() => void} refresh */
 function row(namespace, version, manages, refresh) {
   const { Name, Description, Permissions, Nodes, MaxPriority, ModifyTime } = namespace;
+  const used = usedOfQuota(namespace);
   const permitted = [
     permissionText(Permissions),
     ...(Nodes ? [`nodes: ${Nodes}`] : []),
@@ -56,6 +58,7 @@ function row(namespace, version, manages, refresh) {
       null,
       h("a", { class: "main", href: `/jobs?namespace=${encodeURIComponent(Name)}` }, Name),
       Description ? h("p", { class: "reason small" }, Description) : null,
+      h("p", { class: "reason small" }, `uses ${[...used, shareText(namespace)].join(", ")}`),
       h("p", { class: "narrow small muted wrap" }, `may use ${permitted}`),
     ),
     h("td", { class: "mid wrap" }, permitted),
@@ -140,13 +143,23 @@ export async function putNamespace(before, refresh) {
     placeholder: "usual",
     value: before ? `${before.MaxPriority}` : "",
   });
+  const weight = h("input", {
+    type: "number",
+    min: 1,
+    max: 1000,
+    placeholder: "1",
+    value: before && before.Weight !== 1 ? `${before.Weight}` : "",
+  });
   const groups = KINDS.map(([kind, words]) => permitted(kind, words, before?.Permissions[kind]));
+  const quota = quotaInputs(before?.Quota);
   const capabilities = tick("of root in containers", before?.Permissions.Capabilities !== false);
   const asked = () => ({
     Name: name.value.trim(),
     Description: description.value.trim(),
     Nodes: nodes.value.trim(),
     ...(priority.value ? { MaxPriority: Number(priority.value) } : {}),
+    ...(quota.read() ? { Quota: quota.read() } : {}),
+    ...(weight.value ? { Weight: Number(weight.value) } : {}),
     Permissions: /** @type {Permissions} */ ({
       ...Object.fromEntries(groups.flatMap(({ kind, read }) => {
         const words = read();
@@ -172,6 +185,8 @@ export async function putNamespace(before, refresh) {
         priority,
         "0 to 100; usual is 50 where credentials are required",
       )],
+      quota.inputs.map(({ key, label, input }) => field(`Quota.${key}`, `Quota: ${label}`, input)),
+      [field("Weight", "Weight", weight, "Its part of the cluster where several namespaces wait, 1 to 1000")],
       [ticks("Permissions.Capabilities", "Capabilities", [capabilities])],
     ].flat(),
     copies: copyLines(

@@ -41,13 +41,13 @@ function at({ layer, row }) {
 }
 
 /** @param {Line} line */
-function line({ from, to, condition }) {
+function line({ from, to, condition, indexes }) {
   const [fromX, fromY] = at(from);
   const [toX, toY] = at(to);
   const [x, y, endY] = [fromX + WIDTH, fromY + HEIGHT / 2, toY + HEIGHT / 2];
   const bend = BETWEEN_LAYERS / 2;
   return svg("path", {
-    class: `when-${condition.toLowerCase()}`,
+    class: `when-${condition.toLowerCase()}${indexes === "Same" ? " index-by-index" : ""}`,
     d: `M${x} ${y}C${x + bend} ${y} ${toX - bend} ${endY} ${toX} ${endY}`,
   });
 }

@@ -3,7 +3,7 @@
 /** @import { Graph } from "../../types.d.ts" */
 
 /** @typedef {{ job: Graph["Jobs"][number], layer: number, row: number }} Place */
-/** @typedef {{ from: Place, to: Place, condition: string }} Line */
+/** @typedef {{ from: Place, to: Place, condition: string, indexes?: string }} Line */
 
 /**
  * Layers from left to right; within one, jobs are near those that they wait for. Jobs outside the
@@ -18,11 +18,12 @@ export function layout({ Jobs, Edges }) {
   const after = new Map();
   /** @type {Map<string, number>} */
   const open = new Map(Jobs.map(({ JobID }) => [JobID, 0]));
+  /** @type {Line[]} */
   const lines = [];
-  for (const { From, To, Condition } of Edges) {
+  for (const { From, To, Condition, Indexes } of Edges) {
     const [from, to] = [places.get(From), places.get(To)];
     if (!from || !to) continue;
-    lines.push({ from, to, condition: Condition });
+    lines.push({ from, to, condition: Condition, indexes: Indexes });
     after.set(From, [...after.get(From) ?? [], To]);
     open.set(To, (open.get(To) ?? 0) + 1);
   }

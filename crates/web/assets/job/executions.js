@@ -3,6 +3,7 @@
 import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { buckets } from "./buckets.js";
+import { redraw } from "./columns.js";
 import { executionDetails } from "./execution.js";
 import { runTime, timeAgo, timed } from "../elements/clock.js";
 import { copyButton, copyLines } from "../elements/copy.js";
@@ -45,6 +46,7 @@ export default function executions({ job, signal, query }) {
   /** @type {Order} */
   let order = { by: "index", down: false };
   let onlyFailed = query.has("failed");
+  const indexes = query.get("index") ?? "";
   // Of a job with more executions than are read, the failed ones are asked for.
   let isNarrowed = false;
   let limit = PAGE;
@@ -52,7 +54,7 @@ export default function executions({ job, signal, query }) {
   const head = h("thead");
   const table = h("table", { "aria-label": "Executions" }, head, body);
   const picture = h("div");
-  const ranges = buckets(job, signal);
+  const ranges = buckets(job, indexes, signal);
   const usage = h("div");
   const sparks = new Sparks();
   const more = h("div", { class: "more" });
@@ -62,8 +64,9 @@ export default function executions({ job, signal, query }) {
   /** @type {Execution[]} */
   let rows = [];
 
+  const isPart = () => hasMore || isNarrowed || indexes !== "";
   const show = () => {
-    if (!rows.length && !isNarrowed) {
+    if (!rows.length && !isNarrowed && !indexes) {
       return fill(
         box,
         empty(
@@ -79,8 +82,8 @@ export default function executions({ job, signal, query }) {
     if (!table.isConnected) fill(box, toolbar, picture, usage, table, note, more);
     fill(head, headRow(order, sort));
     // Of more executions than are read, only the counts are known.
-    if (hasMore || isNarrowed) fill(picture, ranges.element);
-    else fill(picture, outcomes(rows, false, reveal));
+    if (!isPart()) redraw(picture, outcomes(rows, false, reveal));
+    else if (!ranges.element.isConnected) fill(picture, ranges.element);
     if (!usage.firstChild) {
       fill(usage, usageSection("jobs", job.ID, signal, (answer) => sparks.take(answer, body)));
     }
@@ -137,7 +140,7 @@ export default function executions({ job, signal, query }) {
     "aria-pressed": String(onlyFailed),
     onclick: () => {
       onlyFailed = !onlyFailed;
-      const narrows = onlyFailed && (hasMore || isNarrowed);
+      const narrows = onlyFailed && isPart();
       if (narrows !== isNarrowed) {
         isNarrowed = narrows;
         refresh();
@@ -149,7 +152,11 @@ export default function executions({ job, signal, query }) {
     "div",
     { class: "toolbar" },
     failures,
-    copyLines("the executions", () => curl("GET", url()), () => jobctl(executionArguments(job.ID, order.by))),
+    copyLines(
+      "the executions",
+      () => curl("GET", url()),
+      () => jobctl(executionArguments(job.ID, order.by, indexes)),
+    ),
   );
   // A service that is restarted for days has more than are read, and the latest matter.
   const isEndless = ["service", "daemon"].includes(job.Type);
@@ -159,6 +166,7 @@ export default function executions({ job, signal, query }) {
       order_by: isEndless ? "create_time" : "index",
       reverse: isEndless,
       state: isNarrowed ? "Failed,Declined" : "",
+      index: indexes,
     });
   const refresh = keepFresh({
     signal,
@@ -167,7 +175,7 @@ export default function executions({ job, signal, query }) {
     show: (page) => {
       rows = page.Executions;
       hasMore = page.NextToken !== "";
-      if (hasMore || isNarrowed) void ranges.refresh();
+      if (isPart()) void ranges.refresh();
       show();
       whenNamed(rows.map((row) => row.NodeID), () => signal.aborted || show());
     },

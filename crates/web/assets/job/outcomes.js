@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { nodeText } from "../names.js";
 import { count, slotOf } from "../format.js";
 import { badge, executionLook } from "../state.js";
+import { columns } from "./columns.js";
 import { lastAttempts } from "./order.js";
 
 /** @import { Counts, Execution, Look } from "../../types.d.ts" */
@@ -33,25 +34,21 @@ export function outcomes(rows, isPart, open) {
     kinds.set(look.word, kind);
   }
   const said = [...kinds.values()].map(({ look, times }) => `${count(times)} ${look.word.toLowerCase()}`);
-  const columns = last.slice(0, MOST_COLUMNS).map((row) => {
+  const links = last.slice(0, MOST_COLUMNS).map((row) => {
     const look = executionLook(row.ComputeState.StateType);
     const where = row.NodeID ? ` on ${nodeText(row.NodeID)}` : "";
     const title = `[${slotOf(row.Name)}] ${look.word}${where}`;
-    return h("i", { class: look.tone, title, data: { execution: row.ID } });
+    const href = `/jobs/${row.JobID}?execution=${row.ID}`;
+    const link = h("a", { class: look.tone, href, title, "aria-label": title });
+    link.addEventListener("click", (event) => {
+      if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+      event.preventDefault();
+      open(row.ID);
+    });
+    return link;
   });
-  const picture = h(
-    "div",
-    {
-      class: `outcomes ${columns.length <= FEW_COLUMNS ? "few" : ""}`,
-      role: "img",
-      "aria-label": `Outcomes by index: ${said.join(", ")}`,
-    },
-    columns,
-  );
-  picture.addEventListener("click", ({ target }) => {
-    const id = target instanceof HTMLElement ? target.dataset.execution : undefined;
-    if (id) open(id);
-  });
+  const label = `Outcomes by index: ${said.join(", ")}`;
+  const picture = columns(label, links.length <= FEW_COLUMNS ? "few" : "", links);
   return h(
     "div",
     { class: "outcome-box" },

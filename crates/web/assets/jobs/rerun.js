@@ -16,6 +16,9 @@ import { newKey } from "../submit/draft.js";
 /** Characters of a list of indexes: some lines of the narrowest window. */
 const MOST_INDEXES = 200;
 
+/** Names of jobs that run after it: some lines as well. */
+const MOST_NAMES = 10;
+
 /** @type {[string, string][]} */
 const CHOICES = [
   ["Failed", "Indexes that failed"],
@@ -33,31 +36,32 @@ export async function rerunJob(job) {
     { name: "only", onchange: () => void show() },
     CHOICES.map(([value, word]) => h("option", { value, selected: value === first }, word)),
   );
-  const body = () => ({ Only: choice.value });
+  const downstream = h("input", { type: "checkbox", name: "downstream", onchange: () => void show() });
+  const body = () => downstream.checked ? { Only: choice.value, Downstream: true } : { Only: choice.value };
   const show = async () => {
-    const asked = choice.value;
+    const asked = body();
     fill(preview, "…");
     let said;
     try {
-      const dry = await change("POST", path(["jobs", job.ID, "rerun"], { dry_run: true }), { Only: asked });
-      said = sentence(dry);
+      said = sentence(await change("POST", path(["jobs", job.ID, "rerun"], { dry_run: true }), asked));
     } catch (error) {
       said = [inOneLine(error)];
     }
-    if (asked === choice.value) fill(preview, ...said);
+    if (asked.Only === choice.value && !asked.Downstream === !downstream.checked) fill(preview, ...said);
   };
   void show();
   const answer = await ask({
     title: `Run ${job.Name} again?`,
     body: [
       h("label", { class: "field" }, h("span", null, "What runs"), choice),
+      h("label", null, downstream, " Also everything that did not run because of it"),
       preview,
       h("p", { class: "muted" }, "A new job runs them under the same indexes."),
     ],
     confirm: "Run again",
     copies: {
       curl: () => curl("POST", path(["jobs", job.ID, "rerun"]), { body: body() }),
-      jobctl: () => jobctl(rerunArguments(job.ID, choice.value)),
+      jobctl: () => jobctl(rerunArguments(job.ID, choice.value, downstream.checked)),
     },
   });
   if (!answer) return;
@@ -65,17 +69,29 @@ export async function rerunJob(job) {
     const made = await change("POST", path(["jobs", job.ID, "rerun"]), body(), {
       headers: { "Idempotency-Key": newKey() },
     });
-    go(`/jobs/${made.JobID}`);
+    go(made.GraphID ? `/graphs/${made.GraphID}` : `/jobs/${made.JobID}`);
   } catch (error) {
     notify(`${job.Name} does not run again: ${inOneLine(error)}`, "failed");
   }
 }
 
-/** @param {{ Indexes: string, Nodes: { Chosen: boolean }[], Job: Job }} dry */
-function sentence({ Indexes: indexes, Nodes: nodes, Job: { Type, Count } }) {
+/**
+ * @param {{ Indexes: string, Nodes: { Chosen: boolean }[], Job: Job, Downstream?: { Name: string }[],
+ *   Warnings?: string[] }} dry
+ */
+function sentence(
+  { Indexes: indexes, Nodes: nodes, Job: { Type, Count }, Downstream: after = [], Warnings: left = [] },
+) {
   const counted = Type === "ops" ? nodes.length : Count ?? 1;
   const end = indexes.length > MOST_INDEXES ? indexes.lastIndexOf(",", MOST_INDEXES) : indexes.length;
   const listed = indexes.slice(0, end);
   const list = listed.length < indexes.length ? `${listed},…` : indexes;
-  return [`${plural(counted, "execution")}: `, h("code", null, list)];
+  const names = after.slice(0, MOST_NAMES).map(({ Name }) => Name).join(", ");
+  const more = after.length > MOST_NAMES ? ", …" : "";
+  return [
+    `${plural(counted, "execution")}: `,
+    h("code", null, list),
+    after.length ? `; then ${plural(after.length, "job")}: ${names}${more}` : "",
+    left.length ? `; ${left.join("; ")}` : "",
+  ];
 }

@@ -80,10 +80,11 @@ function table({ Jobs, Edges }) {
   const names = new Map(Jobs.map(({ JobID, Name }) => [JobID, Name]));
   /** @type {Map<string, (string | Node)[]>} */
   const after = new Map();
-  for (const { From, To, Condition } of Edges) {
+  for (const { From, To, Condition, Indexes } of Edges) {
     const said = after.get(To) ?? [];
     const link = h("a", { href: `/jobs/${From}` }, names.get(From) ?? From);
-    said.push(said.length ? ", " : "", link, ` (${Condition.toLowerCase()})`);
+    const each = Indexes === "Same" ? ", index by index" : "";
+    said.push(said.length ? ", " : "", link, ` (${Condition.toLowerCase()}${each})`);
     after.set(To, said);
   }
   return h(

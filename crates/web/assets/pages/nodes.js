@@ -12,6 +12,7 @@ import { keepFresh } from "../fresh.js";
 import { choice, typed } from "../elements/fields.js";
 import { nodeListArguments } from "../lines.js";
 import { joinCommands } from "../join.js";
+import { showMembers } from "../members.js";
 import { empty, failure, loading } from "../notes.js";
 import { rewriteQuery } from "../router.js";
 import { badge, nodeLook } from "../state.js";
@@ -41,6 +42,8 @@ export default function nodes(visit) {
   const box = h("div", { class: "table-box" }, loading());
   const demand = h("div");
   showDemand(demand, visit.signal);
+  const members = h("div");
+  showMembers(members, visit.signal);
   const again = () => {
     const query = new URLSearchParams();
     if (labels) query.set("labels", labels);
@@ -96,6 +99,7 @@ export default function nodes(visit) {
       ),
       demand,
       box,
+      members,
     ),
   };
 }

@@ -2,6 +2,7 @@
 
 import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
+import { shareText, usedOfQuota } from "../access/quota.js";
 import { ratio } from "../elements/bar.js";
 import { isEnough, loadCharts } from "../elements/load.js";
 import { timeAgo, timed } from "../elements/clock.js";
@@ -15,7 +16,7 @@ import { empty, failure, loading } from "../notes.js";
 import { session } from "../session.js";
 import { badge, JOB_STATES, jobLook, nodeLook } from "../state.js";
 
-/** @import { Cluster, Job, NodeRecord, Resources, Shown, Visit } from "../../types.d.ts" */
+/** @import { Cluster, Job, Namespace, NodeRecord, Resources, Shown, Visit } from "../../types.d.ts" */
 
 const ROWS = 5;
 // So many failures are read to show equal ones as one row.
@@ -56,12 +57,18 @@ export default function overview(visit) {
     load: async (signal) => {
       const list = (/** @type {Record<string, string | number | boolean>} */ query) =>
         get(path(["jobs"], { view: "summary", namespace: "*", limit: ROWS, ...query }), signal);
-      const [cluster, waiting, failed] = await Promise.all([
+      const [cluster, waiting, failed, namespaces] = await Promise.all([
         get(path(["cluster"]), signal),
         list({ state: "Queued,Pending" }),
         list({ state: "Failed", order_by: "modify_time", reverse: true, limit: FAILURES }),
+        get(path(["namespaces"]), signal),
       ]);
-      return { cluster, waiting: waiting.Jobs, failed: failed.Jobs };
+      return {
+        cluster,
+        waiting: waiting.Jobs,
+        failed: failed.Jobs,
+        namespaces: namespaces.Namespaces,
+      };
     },
     show: (data) => {
       if (!parts) {
@@ -71,6 +78,7 @@ export default function overview(visit) {
       showNumbers(parts, data.cluster);
       showWaiting(parts.waiting, data.waiting, data.cluster);
       showFailed(parts.failed, data.failed);
+      showQuotas(parts.quotas, data.namespaces);
     },
     fail: (error) => parts ? undefined : fill(body, failure(error, refresh)),
   });
@@ -84,6 +92,7 @@ function layout(signal) {
   const waiting = h("div");
   const failed = h("div");
   const nodes = h("div");
+  const quotas = h("div");
   const chart = h("div", { class: "section" });
   showLoad(chart, signal);
   // Nodes change less often than jobs, and their records are larger.
@@ -99,6 +108,7 @@ function layout(signal) {
     bars,
     waiting,
     failed,
+    quotas,
     all: [
       numbers,
       h(
@@ -107,6 +117,7 @@ function layout(signal) {
         section("Capacity in use", bars),
         section("Nodes", nodes, "All nodes", "/nodes"),
       ),
+      quotas,
       chart,
       h(
         "div",
@@ -127,6 +138,24 @@ function layout(signal) {
 function section(title, body, all, href) {
   const link = all ? h("a", { class: "end small", href }, all) : null;
   return h("section", { class: "section" }, h("header", null, h("h2", null, title), link), body);
+}
+
+/** What namespaces use, of those that have a quota or hold a part of the cluster. @param {HTMLElement} box @param {Namespace[]} namespaces */
+function showQuotas(box, namespaces) {
+  const rows = namespaces.flatMap((namespace) => {
+    const used = usedOfQuota(namespace);
+    if (!used.length && namespace.Usage.Share === 0) return [];
+    const href = `/jobs?namespace=${encodeURIComponent(namespace.Name)}`;
+    return [
+      h(
+        "p",
+        { class: "small wrap" },
+        h("a", { href }, namespace.Name),
+        ` uses ${[...used, shareText(namespace)].join(", ")}`,
+      ),
+    ];
+  });
+  fill(box, rows.length ? section("Namespaces", h("div", null, rows)) : null);
 }
 
 /** @param {{ numbers: HTMLElement, bars: HTMLElement }} parts @param {Cluster} cluster */

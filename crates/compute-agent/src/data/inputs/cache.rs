@@ -13,7 +13,6 @@
 
 pub(crate) mod boots;
 pub(crate) mod handle;
-pub(crate) mod parent;
 
 use std::collections::HashMap;
 use std::fs::{self, File, FileTimes};

@@ -1,6 +1,7 @@
 //! The contract of every source, tested with each against the real service.
 
 mod ipfs;
+mod job;
 mod local;
 mod repository;
 mod s3;
@@ -37,6 +38,7 @@ pub(super) trait Origin {
 pub(super) struct Node {
     pub(super) sources: Sources,
     pub(super) granted: Granted,
+    pub(super) other_jobs: OtherJobs,
     data_dir: DataDir,
     _root: tempfile::TempDir,
 }
@@ -50,6 +52,7 @@ impl Node {
         Self {
             sources: sources(&data_dir.cache()),
             granted: Granted::default(),
+            other_jobs: OtherJobs::Test(Arc::default()),
             data_dir,
             _root: root,
         }
@@ -77,8 +80,8 @@ impl Node {
         work.task.input_sources = vec![input.clone()];
         work.resources.disk = disk_bytes;
         let (inputs, progress) = (&work.task.input_sources, Progress::silent());
-        let mut mounted =
-            self.sources.fetch_all(inputs, &work, &self.granted, &dir, &progress).await?;
+        let given = (&self.granted, &self.other_jobs);
+        let mut mounted = self.sources.fetch_all(inputs, &work, given, &dir, &progress).await?;
         assert_eq!(mounted.len(), 1);
         Ok(mounted.remove(0))
     }

@@ -12,6 +12,7 @@
 //! what the process fetched.
 
 pub(crate) mod order;
+pub(crate) mod parent;
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -19,7 +20,9 @@ use std::time::Duration;
 
 use agent_core::execution::Failure;
 use api_types::credential::CredentialValue;
+use api_types::job_input::InputResults;
 use api_types::source::{InputSource, SourceType};
+use bytes::Bytes;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
@@ -27,6 +30,7 @@ use tracing::debug;
 
 use super::cache::handle::{CacheHandle, CacheLookup};
 use super::inline;
+use super::job::relay::{InputRelay, Transfer};
 use super::placement::{InputDestination, MountedInput, Quota};
 use crate::data::retry::AttemptError;
 use crate::host::settings::Settings;
@@ -77,18 +81,19 @@ impl Fetcher {
             | SourceType::S3
             | SourceType::RepoClone
             | SourceType::RepoCloneLfs
-            | SourceType::Ipfs => true,
+            | SourceType::Ipfs
+            | SourceType::Job => true,
         }
     }
 
     pub(super) fn order(
         &self,
         input: &InputSource,
-        credential: Option<&CredentialValue>,
+        given: (Option<&CredentialValue>, Option<&InputResults>),
         place: &InputDestination,
         quota: &Quota,
     ) -> Order {
-        Order::new(input, credential, place, quota, &self.settings)
+        Order::new(input, given, place, quota, &self.settings)
     }
 
     pub(super) async fn fetch(
@@ -96,9 +101,10 @@ impl Fetcher {
         order: Order,
         quota: &Quota,
         cache: &CacheHandle<'_>,
+        relay: &InputRelay,
     ) -> Result<MountedInput, AttemptError> {
         let mut group = Group::start(&self.program)?;
-        let outcome = self.follow(&mut group, &order, quota, cache).await;
+        let outcome = self.follow(&mut group, &order, quota, (cache, relay)).await;
         let failed = match outcome {
             Ok(outcome) => return outcome.map_err(AttemptError::Permanent),
             Err(failed) => failed,
@@ -119,7 +125,7 @@ impl Fetcher {
         group: &mut Group,
         order: &Order,
         quota: &Quota,
-        cache: &CacheHandle<'_>,
+        (cache, relay): (&CacheHandle<'_>, &InputRelay),
     ) -> std::io::Result<Result<MountedInput, Failure>> {
         use std::io::Error;
 
@@ -129,6 +135,7 @@ impl Fetcher {
         send(&mut input, order).await?;
         let mut lines = BufReader::new(output);
         let (mut filling, mut asked) = (None, PathBuf::new());
+        let mut transfer = None;
         loop {
             let mut line = Vec::new();
             (&mut lines).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
@@ -162,6 +169,18 @@ impl Fetcher {
                     group.signal(Signal::CONT);
                     send(&mut input, &ToFetcher::Kept).await?;
                 }
+                FromFetcher::Open { published_by } => {
+                    let (opened, answer) = match relay.open(published_by).await {
+                        Ok(opened) => (Some(opened), ToFetcher::Opened),
+                        Err(error) => (None, ToFetcher::unavailable(error)),
+                    };
+                    transfer = opened;
+                    send(&mut input, &answer).await?;
+                }
+                FromFetcher::Read => {
+                    let piece = piece(transfer.as_mut()).await?;
+                    send(&mut input, &ToFetcher::piece(piece)).await?;
+                }
                 FromFetcher::Done { mounted, taken_bytes } => {
                     quota.follow(taken_bytes, taken_bytes);
                     // Nothing of it may change what is mounted after the check.
@@ -178,6 +197,12 @@ impl Fetcher {
             }
         }
     }
+}
+
+/// The next piece of the archive that the process opened.
+async fn piece(transfer: Option<&mut Transfer>) -> std::io::Result<Option<std::io::Result<Bytes>>> {
+    let missing = || std::io::Error::other("it reads an archive that it has not opened");
+    Ok(transfer.ok_or_else(missing)?.next().await)
 }
 
 async fn send(to: &mut ChildStdin, message: &impl serde::Serialize) -> std::io::Result<()> {

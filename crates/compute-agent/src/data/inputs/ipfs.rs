@@ -100,8 +100,7 @@ impl Ipfs {
             error @ (ArchiveError::TooManyEntries
             | ArchiveError::Escape { .. }
             | ArchiveError::Unusable { .. }
-            | ArchiveError::TooDeep
-            | ArchiveError::Sparse { .. }) => {
+            | ArchiveError::TooDeep) => {
                 AttemptError::Permanent(Failure::task(format!("cannot unpack '{path}': {error}")))
             }
             error @ ArchiveError::Io(_) => {

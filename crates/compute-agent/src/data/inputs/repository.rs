@@ -66,7 +66,8 @@ pub(crate) fn notes(inputs: &[InputSource], dir: &ExecutionDir) -> Vec<String> {
             | SourceType::UrlDownload
             | SourceType::LocalDirectory
             | SourceType::S3
-            | SourceType::Ipfs => false,
+            | SourceType::Ipfs
+            | SourceType::Job => false,
         };
         is_repository && dir.input_directory(*index).join(".gitmodules").is_file()
     });

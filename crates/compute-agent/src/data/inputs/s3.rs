@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::fs::Permissions;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path as FilePath;
 use std::sync::{Mutex, PoisonError};
 
 use agent_core::execution::Failure;
+use api_types::credential::CredentialValue;
 use api_types::source::{InputSource, S3SourceParams};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -22,9 +24,11 @@ use tokio::io::AsyncWriteExt;
 use unpack::{Beneath, RelativePath};
 
 use super::cache::Cache;
+use super::job::relay::Transfer;
 use super::placement::{InputDestination, MountedInput, Quota};
 use super::source::{Fetch, Source, params};
 use crate::data::archive::why_unusable;
+use crate::data::checked::Checked;
 use crate::data::retry::AttemptError;
 use crate::data::s3::{Bucket, BucketRef, Buckets};
 use crate::host::tree;
@@ -61,6 +65,33 @@ impl S3 {
 
     pub(crate) fn has_credentials(&self) -> bool {
         self.buckets.has_credentials()
+    }
+
+    /// The content of one object that is an archive; the reader fails at the end if its checksum is
+    /// another one.
+    pub(super) async fn archive(
+        &self,
+        input: &InputSource,
+        credentials: &[CredentialValue],
+    ) -> Result<impl Read + Send + use<>, AttemptError> {
+        let params: S3SourceParams = params(input).map_err(AttemptError::permanent)?;
+        let named = credentials.iter().find(|value| value.name == params.credentials);
+        if named.is_none() && !self.has_credentials() {
+            let message = "the bucket needs credentials, and this node has none";
+            return Err(AttemptError::Permanent(Failure::node(message)));
+        }
+        let bucket = self.buckets.open(bucket_ref(&params), named)?;
+        let Wanted::Object { checksum_sha256, version } =
+            wanted(&params).map_err(AttemptError::permanent)?
+        else {
+            return Err(AttemptError::permanent("the results are no object"));
+        };
+        let options = GetOptions { version, ..GetOptions::default() };
+        let found = bucket.store.get_opts(&bucket.path(&params.key)?, options).await;
+        let found = found.map_err(|error| bucket.attempt_error(&params.key, &error))?;
+        let broken = |error| io::Error::new(io::ErrorKind::UnexpectedEof, error);
+        let pieces = found.into_stream().map_err(broken).boxed();
+        Ok(Checked::new(Transfer::new(pieces).into_reader(), checksum_sha256))
     }
 
     async fn bring(&self, fetch: Fetch<'_>) -> Result<MountedInput, AttemptError> {

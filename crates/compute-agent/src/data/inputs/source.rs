@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use api_types::credential::CredentialValue;
+use api_types::job_input::InputResults;
 use api_types::source::InputSource;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
 use super::cache::handle::CacheHandle;
+use super::job::relay::InputRelay;
 use super::placement::{InputDestination, MountedInput, Quota};
 use crate::data::retry::AttemptError;
 
@@ -26,6 +28,10 @@ pub(crate) struct Fetch<'a> {
     pub(crate) input: &'a InputSource,
     /// The credentials that its `Params` name.
     pub(crate) credential: Option<&'a CredentialValue>,
+    /// What an input has that is results of a job.
+    pub(crate) results: Option<&'a InputResults>,
+    /// Where the archives of these come from.
+    pub(crate) relay: InputRelay,
     pub(crate) place: InputDestination,
     /// The shared byte limit of all inputs of its task.
     pub(crate) quota: Arc<Quota>,

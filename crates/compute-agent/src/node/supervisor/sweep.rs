@@ -7,6 +7,7 @@ use std::time::Duration;
 use api_types::ExecutionId;
 use tracing::{debug, info, warn};
 
+use crate::data::handover::Handover;
 use crate::data::results::publisher::PublishedDir;
 use crate::node::effects::{EffectRunner, Files, remove_inputs};
 use crate::node::mailbox::Mailbox;
@@ -50,18 +51,39 @@ pub(crate) async fn leftovers(runner: Arc<EffectRunner>, mailbox: Mailbox) {
     }
 }
 
-/// Removes expired archives, until the agent stops.
-pub(crate) async fn published(published: PublishedDir, retain: Duration) {
+/// Removes expired archives, except those that other jobs need, until the agent stops.
+pub(crate) async fn published(published: PublishedDir, retain: Duration, handover: Handover) {
     loop {
-        let of_this_turn = published.clone();
-        let removing = tokio::task::spawn_blocking(move || of_this_turn.remove_older_than(retain));
-        match removing.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        match expired(&published, retain, &handover).await {
             Ok(0) => {}
             Ok(count) => info!(count, "removed expired archives"),
             Err(error) => warn!(%error, "cannot remove published archives"),
         }
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+/// Returns how many went.
+async fn expired(
+    published: &PublishedDir,
+    retain: Duration,
+    handover: &Handover,
+) -> std::io::Result<usize> {
+    let listed = published.clone();
+    let listing = tokio::task::spawn_blocking(move || listed.older_than(retain));
+    let mut older = listing.await.map_err(std::io::Error::other)??;
+    if older.is_empty() {
+        return Ok(0);
+    }
+    // However long the orchestrator is away: until it has answered, none of them goes.
+    let needed = handover.needed_archives(&older).await;
+    let needed = needed.map_err(|failure| std::io::Error::other(failure.message))?;
+    let needed: BTreeSet<_> = needed.into_iter().collect();
+    older.retain(|id| !needed.contains(id));
+    let (count, removed) = (older.len(), published.clone());
+    let removing = tokio::task::spawn_blocking(move || removed.remove(&older));
+    removing.await.map_err(std::io::Error::other)??;
+    Ok(count)
 }
 
 /// Removes directories without an execution, and the inputs of those that are done, once: the agent

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api_types::credential::CredentialsAnswer;
+use api_types::job_input::Archives;
 use api_types::node::Membership;
 use api_types::protocol::{
     Acknowledgement, AssignmentLine, FailureCause, Heartbeat, HeartbeatAnswer, Report,
@@ -33,6 +34,7 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         .route(routes::NODE_EXECUTIONS, put(report))
         .route(routes::NODE_CREDENTIALS, post(credentials))
         .route(routes::NODE_SECRETS, post(secrets))
+        .route(routes::NODE_NEEDED_ARCHIVES, post(needed_archives))
         .with_state(shared);
     // Dropped with this future, and every connection with it.
     let mut connections = JoinSet::new();
@@ -61,12 +63,12 @@ fn stale() -> Response {
 
 async fn join(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let request = read(&body);
-    let (session, causes) = shared.change(|state| {
+    let (session, causes, term) = shared.change(|state| {
         state.node = Some(request);
         state.session += 1;
         state.streams.clear();
         let causes = if state.is_old { Vec::new() } else { vec![FailureCause::REFUSED.to_owned()] };
-        (state.session, causes)
+        (state.session, causes, state.term.clone())
     });
     json(&SessionAnswer {
         session,
@@ -74,17 +76,18 @@ async fn join(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         heartbeat_seconds: 1,
         membership: Membership::Approved,
         causes,
+        term,
     })
 }
 
 async fn heartbeat(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let heartbeat: Heartbeat = read(&body);
-    let (known, probe) = shared.change(|state| {
+    let (known, probe, term) = shared.change(|state| {
         let known = state.session == heartbeat.session;
         state.heartbeats.push(heartbeat);
-        (known, state.probe)
+        (known, state.probe, state.term.clone())
     });
-    let answer = HeartbeatAnswer { lease_seconds: 3, heartbeat_seconds: 1, probe };
+    let answer = HeartbeatAnswer { lease_seconds: 3, heartbeat_seconds: 1, probe, term };
     if known { json(&answer) } else { stale() }
 }
 
@@ -124,6 +127,11 @@ async fn secrets() -> Response {
     let value =
         |name: &str| SecretValue { name: name.to_owned(), version: 1, data: "eA==".to_owned() };
     json(&SecretsAnswer { secrets: ["first", "second"].map(value).into() })
+}
+
+/// No job depends on any.
+async fn needed_archives() -> Response {
+    json(&Archives::default())
 }
 
 async fn report(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {

@@ -192,6 +192,32 @@ fn a_clock_that_is_set_repeats_nothing_and_skips_nothing() {
     assert_eq!(runs[..3], [1, 2, 3]);
 }
 
+/// The leader's clock was a year ahead, and that of the next leader is right.
+#[test]
+fn a_clock_that_was_far_ahead_does_not_stop_a_schedule() {
+    const YEAR: i64 = 365 * 86_400 * 1_000_000_000;
+    let mut world = World::new(Trust::Always);
+    world.request([put(1, "a", &Plan { catch_up: CatchUp::Latest, ..plan(Overlap::Allow) })]);
+    world.minute(20);
+    world.shift = YEAR;
+    world.minute(21);
+    let since = Timestamp(world.now.0.cast_signed() + YEAR);
+    world.request([put(2, "b", &Plan { since, ..plan(Overlap::Allow) })]);
+    assert!(world.position("a").last_due > Some(Timestamp(YEAR)));
+
+    world.shift = 0;
+    world.crash();
+    world.pass(Duration::from_secs(10));
+    assert!(world.take_due().is_empty(), "what has passed was decided");
+    let now = Timestamp(world.now.0.cast_signed());
+    assert!(world.position("a").last_due <= Some(now), "{:?}", world.position("a").last_due);
+    world.pass(MINUTE);
+    let due: Vec<_> = world.take_due().into_iter().map(|due| (due.key, due.due)).collect();
+    let minute = Timestamp(now.0 - now.0 % 60_000_000_000 + 60_000_000_000);
+    let key = |name| schedule::key("default", name);
+    assert_eq!(due, [(key("a"), minute), (key("b"), minute)]);
+}
+
 #[test]
 fn a_change_takes_effect_from_its_moment_on() {
     let mut world = World::new(Trust::Always);

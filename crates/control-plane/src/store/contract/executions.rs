@@ -11,8 +11,8 @@ use super::outputs::{output, published};
 use super::samples::{Put, Random, Sample};
 use super::{Backend, Reads};
 use crate::store::{
-    ExecutionOrder, ExecutionPosition, ExecutionQuery, ResultPosition, ResultQuery, StoreError,
-    StoredExecution,
+    CompletedResult, ExecutionOrder, ExecutionPosition, ExecutionQuery, ResultPosition,
+    ResultQuery, StoreError, StoredExecution,
 };
 
 fn random_execution(random: &mut Random, sample: &Sample, index: u32) -> ExecutionRow {
@@ -229,4 +229,43 @@ pub(in crate::store) fn results_are_listed_by_slot(backend: &impl Backend) {
         }
         assert_eq!(found, expected);
     }
+}
+
+pub(in crate::store) fn of_a_slot_the_completed_execution_has_the_results(backend: &impl Backend) {
+    let mut random = Random(33);
+    let sample = Sample::job(&mut random);
+    let mut changes = sample.changes();
+    let mut expected = Vec::new();
+    for n in 0..12 {
+        let mut row = random_execution(&mut random, &sample, n / 2);
+        row.compute = match n % 2 {
+            0 => ComputeState::Failed,
+            _ => ComputeState::Completed,
+        };
+        // One that completed and published nothing, and one that failed alone.
+        let published_result = (n != 3).then(|| published(&n.to_string()));
+        if n == 5 {
+            row.compute = ComputeState::Failed;
+        } else if let Some(result) = published_result.clone().filter(|_| n % 2 == 1) {
+            let ExecutionRow { index, id, node, version, .. } = row;
+            expected.push(CompletedResult { index, id, node, version, result });
+        }
+        changes.outputs.push(OutputRow {
+            id: row.id,
+            run_output: None,
+            tail: None,
+            usage: None,
+            curve: None,
+            published_result,
+        });
+        changes.executions.insert(row.id, row);
+    }
+    let (mut store, reads) = backend.open();
+    store.put(1, &changes, &[]).unwrap();
+    let of = |index, limit| reads.completed_results(sample.id(), index, limit).unwrap();
+    assert_eq!(of(None, 100), expected);
+    assert_eq!(of(None, 2), expected[..2]);
+    assert_eq!(of(Some(0), 100), expected[..1]);
+    assert_eq!(of(Some(1), 100), []);
+    assert_eq!(of(Some(2), 100), []);
 }

@@ -1,6 +1,6 @@
 //! What the store in memory removes, and in which order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use api_types::JobId;
 use scheduler::change::JobRow;
@@ -14,7 +14,7 @@ impl MemoryStore {
     /// oldest of the namespace with the most.
     fn expired(&self, now: Moment, retention: &Retention) -> Option<JobId> {
         let kept = self.kept();
-        let is_free = |row: &&JobRow| !kept.contains(&row.id);
+        let is_free = |row: &&JobRow| !kept.contains_key(&row.id);
         let ended = || {
             let rows = self.jobs.values().filter(is_free);
             rows.filter_map(|row| Some((row.ended_at?, row.id)))
@@ -36,13 +36,6 @@ impl MemoryStore {
         }
         let largest = by_namespace.into_iter().rev().max_by_key(|(_, jobs)| jobs.len());
         largest.and_then(|(_, jobs)| jobs.into_iter().min()).map(|(_, job)| job)
-    }
-
-    /// The jobs that live ones depend on.
-    pub(super) fn kept(&self) -> BTreeSet<JobId> {
-        let live = self.new_jobs.values().filter(|new| !new.depends_on.is_empty());
-        let live = live.filter(|new| self.jobs.get(&new.id).is_some_and(|row| row.live));
-        live.flat_map(|new| &new.depends_on).map(|dependency| dependency.job_id).collect()
     }
 
     /// Removal in memory is immediate, so a job goes as a whole and counts as one row.

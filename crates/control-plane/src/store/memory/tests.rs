@@ -12,8 +12,8 @@ impl Writer for InMemory {
     }
 }
 
-fn in_memory() -> InMemory {
-    InMemory
+fn in_memory() -> Option<InMemory> {
+    Some(InMemory)
 }
 
 writer_contract!(in_memory);

@@ -2,14 +2,12 @@
 
 use api_types::Timestamp;
 use api_types::audit::{AuditChain, AuditRecord};
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
-use super::row::{self, bad_record, counter};
+use super::row::{self, audit_table, bad_record, counter};
 use crate::audit::{AUDIT_RECORDS, CHANGES_KEPT, Chain, Chains};
+use crate::store::budget::SURPLUS_AT_ONCE;
 use crate::store::{AuditQuery, Page, StoreError};
-
-/// Records that one new record removes at most: it is one, unless the bound was lowered.
-const REMOVED_AT_ONCE: u32 = 64;
 
 /// See [`crate::audit`]; `time` is Unix nanoseconds. The sequence is the only index: every
 /// submission adds a record, and filters are for admins, who can wait for a walk.
@@ -36,19 +34,12 @@ CREATE TABLE audit_rest (
 );
 ";
 
-fn table(chain: AuditChain) -> &'static str {
-    match chain {
-        AuditChain::Changes => "audit",
-        AuditChain::Rest => "audit_rest",
-    }
-}
-
 pub(super) fn write(
     transaction: &Transaction<'_>,
     records: &[AuditRecord],
 ) -> Result<(), StoreError> {
     for record in records {
-        let table = table(record.chain);
+        let table = audit_table(record.chain);
         let time = Timestamp::parse(&record.time).unwrap_or_default();
         let text = serde_json::to_string(record).map_err(bad_record)?;
         transaction
@@ -91,19 +82,20 @@ fn remove(
                 OR sequence < coalesce(
                     (SELECT min(sequence) FROM oldest WHERE time >= ?2), ?4))"
     );
-    let parameters = params![through.cast_signed(), before.0, REMOVED_AT_ONCE, i64::MAX];
+    let parameters = params![through.cast_signed(), before.0, SURPLUS_AT_ONCE, i64::MAX];
     transaction.prepare_cached(&sql)?.execute(parameters)?;
     Ok(())
 }
 
 pub(super) fn chains(connection: &Connection) -> Result<Chains, StoreError> {
     let end = |chain| {
-        let sql =
-            format!("SELECT sequence, hash FROM {} ORDER BY sequence DESC LIMIT 1", table(chain));
-        let last = connection
-            .prepare_cached(&sql)?
-            .query_row([], |row| Ok(Chain { sequence: counter(row, 0)?, hash: row.get(1)? }))
-            .optional()?;
+        let sql = format!(
+            "SELECT sequence, hash FROM {} ORDER BY sequence DESC LIMIT 1",
+            audit_table(chain)
+        );
+        let last = row::one(&mut *connection.prepare_cached(&sql)?, [], |row| {
+            Ok(Chain { sequence: counter(row, 0)?, hash: row.get(1)? })
+        })?;
         Ok::<_, StoreError>(last.unwrap_or_default())
     };
     Ok(Chains { changes: end(AuditChain::Changes)?, rest: end(AuditChain::Rest)? })
@@ -120,7 +112,7 @@ pub(super) fn records(
          WHERE sequence {beyond} ?1 AND time >= ?2 AND (?3 IS NULL OR user = ?3)
             AND (?4 IS NULL OR operation = ?4)
          ORDER BY sequence {direction} LIMIT ?5",
-        table(query.chain)
+        audit_table(query.chain)
     );
     let after = query.after.map_or(start, u64::cast_signed);
     let limit = i64::from(query.limit) + 1;

@@ -4,15 +4,12 @@ use api_types::Timestamp;
 use rusqlite::{Connection, Transaction, params};
 
 use super::row::{self, bad_record};
-use crate::store::{LOAD_RETENTION, LoadRow, StoreError};
+use crate::store::{LOAD_RETENTION, LoadRow, MOST_LOAD_ROWS, StoreError};
 
 /// A row every two minutes, each with a sample as JSON. An older release leaves the rows alone.
 pub(super) const STEP: &str = "
 CREATE TABLE cluster_load (time INTEGER PRIMARY KEY, sample TEXT NOT NULL);
 ";
-
-/// Rows that a read returns at most: more than a week has.
-const MOST_ROWS: u32 = 10_000;
 
 /// Each new row removes the expired ones.
 pub(super) fn write(transaction: &Transaction<'_>, loads: &[LoadRow]) -> Result<(), StoreError> {
@@ -32,7 +29,7 @@ pub(super) fn since(connection: &Connection, since: Timestamp) -> Result<Vec<Loa
     let mut statement = connection.prepare_cached(
         "SELECT time, sample FROM cluster_load WHERE time >= ?1 ORDER BY time LIMIT ?2",
     )?;
-    row::all(&mut statement, params![since.0, MOST_ROWS], |row| {
+    row::all(&mut statement, params![since.0, MOST_LOAD_ROWS], |row| {
         let json: String = row.get(1)?;
         let sample = serde_json::from_str(&json).map_err(bad_record)?;
         Ok(LoadRow { time: row::time(row, 0)?, sample })

@@ -7,22 +7,20 @@
 
 use failpoint::Fault;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
-use scheduler::change::{Changes, EventRow, EventSubject, NodeRow};
+use scheduler::change::{Changes, EventRow, NodeRow};
 
-use super::health;
 use super::jobs::{JobRows, next_number};
 use super::numbers::JobNumbers;
-use super::prune::EndedJobs;
-use super::row::{Id, bad_record, exclusion_bytes, job_state_code, moment_value};
-use super::subject::{OF_KNOWN, node_state_code};
+use super::row::subject::{self, OF_KNOWN};
+use super::row::{Id, bad_record, exclusion_bytes, moment_value};
+use super::row::{health, node_history};
 use super::{
     audit, cluster_load, dependencies, graphs, keys, marks, nodes, outcomes, progress, prune,
     records,
 };
+use crate::store::budget::PROBE_BYTES;
+use crate::store::ended::EndedJobs;
 use crate::store::{Admission, Commit, Outcome, Removal, Removed, StoreError, Write};
-
-/// The size of a probe: a commit of a few hundred jobs.
-const PROBE_BYTES: u32 = 1 << 20;
 
 pub(super) fn commit(
     connection: &mut Connection,
@@ -224,7 +222,7 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
             row.silent_since.map(moment_value),
             record,
             health::text(&row.health),
-            nodes::to_text(&row.history)?,
+            node_history::to_text(&row.history)?,
             row.grant.lease.as_secs().cast_signed(),
             row.grant.kept.as_secs().cast_signed(),
             moment_value(row.joined_at),
@@ -248,28 +246,16 @@ fn write_events(
             Some(job) => numbers.get(transaction, job)?,
             None => OF_KNOWN,
         };
-        let (previous, new, execution, node) = match event.subject {
-            EventSubject::Job { previous, new, .. } => {
-                (job_state_code(previous), job_state_code(new), None, None)
-            }
-            EventSubject::Execution { id, node, previous, new, .. } => {
-                let (previous, new) = (u8::from(previous).into(), u8::from(new).into());
-                (previous, new, Some(id.bytes()), Some(node.bytes()))
-            }
-            EventSubject::Node { node, previous, new } => {
-                let (previous, new) = (node_state_code(previous), node_state_code(new));
-                (previous, new, None, Some(node.bytes()))
-            }
-        };
+        let columns = subject::columns(&event.subject);
         insert.execute(params![
             event.seq.cast_signed(),
             job,
             event.time.0,
             event.revision.cast_signed(),
-            previous,
-            new,
-            execution,
-            node,
+            columns.previous,
+            columns.new,
+            columns.execution,
+            columns.node,
             &*event.comment,
         ])?;
         nodes::retain(transaction, event)?;

@@ -3,14 +3,20 @@
 //! `job.named` counts the live jobs that name a job. Of the jobs that are over, retention sees, and
 //! counts, those without any.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use api_types::JobId;
+use api_types::dependency::Indexes;
 use rusqlite::{Connection, Transaction, params};
 use scheduler::change::{Changes, NamedJob};
+use scheduler::outcomes::Past;
 
 use super::numbers::JobNumbers;
-use super::prune::EndedJobs;
 use super::row::{self, Id, job_state};
+use super::{indexes, outcomes};
 use crate::store::StoreError;
+use crate::store::ended::EndedJobs;
 
 /// An older release would remove jobs on which others depend, and run these too early.
 pub(super) const STEP: &str = "
@@ -46,6 +52,15 @@ CREATE TABLE graph_job (
 CREATE INDEX graph_job_job ON graph_job (job);
 ";
 
+/// An older release would let such a job wait for the whole of the other.
+pub(super) const STEP_SAME: &str = "
+ALTER TABLE dependency ADD COLUMN same INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE job ADD COLUMN began_at INTEGER;
+";
+
+/// What [`read`] reads.
+const COLUMNS: &str = "number, id, state, ended_at, slots, indexes, completed, failed_slots";
+
 /// Writes the dependencies of new jobs, and releases what those name that are no longer live.
 /// Returns how many more jobs retention may remove.
 pub(super) fn write(
@@ -55,15 +70,21 @@ pub(super) fn write(
     ended: &mut EndedJobs,
 ) -> Result<i64, StoreError> {
     let mut more_ended = 0;
-    let mut insert = transaction
-        .prepare_cached("INSERT INTO dependency (job, named, condition) VALUES (?1, ?2, ?3)")?;
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO dependency (job, named, condition, same) VALUES (?1, ?2, ?3, ?4)",
+    )?;
     for job in &changes.new_jobs {
         for dependency in &job.depends_on {
             let number = numbers.get(transaction, job.id)?;
             let named = numbers.get(transaction, dependency.job_id)?;
-            insert.execute(params![number, named, dependency.condition.as_str()])?;
+            let is_same = dependency.indexes == Indexes::Same;
+            insert.execute(params![number, named, dependency.condition.as_str(), is_same])?;
             more_ended += count(transaction, named, 1, ended)?;
         }
+    }
+    let mut begin = transaction.prepare_cached("UPDATE job SET began_at = ?2 WHERE number = ?1")?;
+    for (job, at) in &changes.begun {
+        begin.execute(params![numbers.get(transaction, *job)?, row::moment_value(*at)])?;
     }
     let mut select =
         transaction.prepare_cached("SELECT named FROM dependency WHERE job = ?1 ORDER BY named")?;
@@ -105,30 +126,63 @@ fn count(
 
 /// The jobs that are over and that live ones depend on.
 pub(super) fn load(connection: &Connection) -> Result<Vec<NamedJob>, StoreError> {
-    let mut statement = connection.prepare(
-        "SELECT id, state, ended_at FROM job INDEXED BY job_named
-         WHERE named > 0 AND live = 0 ORDER BY number",
-    )?;
-    row::all(&mut statement, [], read)
+    let mut statement = connection.prepare(&format!(
+        "SELECT {COLUMNS}, EXISTS (
+            SELECT 1 FROM dependency AS d INDEXED BY dependency_named
+                CROSS JOIN job AS j ON j.number = d.job
+            WHERE d.named = job.number AND d.same = 1 AND j.live = 1)
+         FROM job INDEXED BY job_named
+         WHERE named > 0 AND live = 0 ORDER BY number"
+    ))?;
+    row::all(&mut statement, [], |row| read(connection, row, row.get(8)?))
 }
 
-/// Those of these jobs that are stored.
-pub(super) fn find(connection: &Connection, ids: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+/// Those of these jobs that are stored, some with what became of their slots.
+pub(super) fn find(
+    connection: &Connection,
+    ids: &BTreeMap<JobId, Indexes>,
+) -> Result<Vec<NamedJob>, StoreError> {
     let mut statement =
-        connection.prepare_cached("SELECT id, state, ended_at FROM job WHERE id = ?1")?;
+        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM job WHERE id = ?1"))?;
     let mut found = Vec::new();
-    for id in ids {
-        found.extend(row::one(&mut statement, [id.bytes()], read)?);
+    for (id, indexes) in ids {
+        let with_slots = *indexes == Indexes::Same;
+        found.extend(row::one(&mut statement, [id.bytes()], |row| {
+            read(connection, row, with_slots)
+        })?);
     }
     Ok(found)
 }
 
-fn read(row: &rusqlite::Row<'_>) -> Result<NamedJob, StoreError> {
-    Ok(NamedJob {
-        id: Id::get(row, 0)?,
-        state: job_state(row.get(1)?)?,
-        ended_at: row::moment_option(row, 2)?,
-    })
+fn read(
+    connection: &Connection,
+    row: &rusqlite::Row<'_>,
+    with_slots: bool,
+) -> Result<NamedJob, StoreError> {
+    let mut past = None;
+    if with_slots {
+        let number = row.get(0)?;
+        let slots = indexes::slots(connection, number, row.get(4)?, row.get(5)?)?;
+        let ended = (row.get(6)?, row.get(7)?);
+        let outcomes = outcomes::of_slots(connection, number, &slots, ended)?;
+        past = Some(Arc::new(Past { slots, outcomes }));
+    }
+    let (id, state) = (Id::get(row, 1)?, job_state(row.get(2)?)?);
+    Ok(NamedJob { id, state, ended_at: row::moment_option(row, 3)?, past })
+}
+
+/// Up to `limit` jobs that depend on this one, live or not, in the order of their submission.
+pub(super) fn dependants(
+    connection: &Connection,
+    job: JobId,
+    limit: u32,
+) -> Result<Vec<JobId>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT j.id FROM dependency AS d INDEXED BY dependency_named
+            CROSS JOIN job AS j ON j.number = d.job
+         WHERE d.named = (SELECT number FROM job WHERE id = ?1) ORDER BY d.job LIMIT ?2",
+    )?;
+    row::all(&mut select, params![job.bytes(), limit], |row| JobId::get(row, 0))
 }
 
 /// Removes up to `limit` dependencies of a job and on it; returns how many. It is no longer live, so

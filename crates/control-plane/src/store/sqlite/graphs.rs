@@ -2,20 +2,14 @@
 //!
 //! A graph goes with the last of its jobs. What its jobs depend on is in `dependency`.
 
-use std::collections::BTreeMap;
-
 use api_types::GraphId;
-use api_types::dependency::Condition;
-use api_types::engine::UnknownWord;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use scheduler::change::Changes;
 
 use super::numbers::JobNumbers;
-use super::row::{self, Id, bad_record, job_state};
-use crate::store::{
-    GraphQuery, Namespaces, Page, StoreError, StoredEdge, StoredGraph, StoredGraphJob,
-    StoredGraphSummary,
-};
+use super::row::graphs::{SUMMARY, read_count, read_edge, read_graph, read_job, read_summary};
+use super::row::{self, Id};
+use crate::store::{GraphQuery, Namespaces, Page, StoreError, StoredGraph, StoredGraphSummary};
 
 pub(super) fn write(
     transaction: &Transaction<'_>,
@@ -62,33 +56,21 @@ pub(super) fn graph(
 ) -> Result<Option<StoredGraph>, StoreError> {
     let mut select = connection
         .prepare_cached("SELECT number, namespace, name, create_time FROM graph WHERE id = ?1")?;
-    let found = row::one(&mut select, [id.bytes()], |row| {
-        let number: i64 = row.get(0)?;
-        let (jobs, edges) = (Vec::new(), Vec::new());
-        let (namespace, name, create_time) = (row.get(1)?, row.get(2)?, row::time(row, 3)?);
-        Ok((number, StoredGraph { id, namespace, name, create_time, jobs, edges }))
-    })?;
+    let found = row::one(&mut select, [id.bytes()], |row| read_graph(row, id))?;
     let Some((number, mut graph)) = found else { return Ok(None) };
     let mut select = connection.prepare_cached(
         "SELECT g.name, j.id, j.state, j.message
          FROM graph_job AS g CROSS JOIN job AS j ON j.number = g.job
          WHERE g.graph = ?1 ORDER BY g.name",
     )?;
-    graph.jobs = row::all(&mut select, [number], |row| {
-        let (job, state) = (Id::get(row, 1)?, job_state(row.get(2)?)?);
-        Ok(StoredGraphJob { name: row.get(0)?, job, state, message: row.get(3)? })
-    })?;
+    graph.jobs = row::all(&mut select, [number], read_job)?;
     let mut select = connection.prepare_cached(
-        "SELECT n.id, j.id, d.condition
+        "SELECT n.id, j.id, d.condition, d.same
          FROM graph_job AS g CROSS JOIN dependency AS d ON d.job = g.job
             CROSS JOIN job AS j ON j.number = d.job CROSS JOIN job AS n ON n.number = d.named
          WHERE g.graph = ?1 ORDER BY g.name, d.named",
     )?;
-    graph.edges = row::all(&mut select, [number], |row| {
-        let word: String = row.get(2)?;
-        let condition: Condition = word.parse().map_err(|error: UnknownWord| bad_record(error))?;
-        Ok(StoredEdge { from: Id::get(row, 0)?, to: Id::get(row, 1)?, condition })
-    })?;
+    graph.edges = row::all(&mut select, [number], read_edge)?;
     Ok(Some(graph))
 }
 
@@ -100,51 +82,41 @@ pub(super) fn graphs(
     let before = query.after.map_or(i64::MAX, u64::cast_signed);
     let limit = i64::from(query.limit) + 1;
     let name = query.name.as_deref();
-    let columns = "SELECT number, id, namespace, name, create_time FROM graph";
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok(StoredGraphSummary {
-            number: row.get::<_, i64>(0)?.cast_unsigned(),
-            id: Id::get(row, 1)?,
-            namespace: row.get(2)?,
-            name: row.get(3)?,
-            create_time: row::time(row, 4)?,
-            jobs: BTreeMap::new(),
-        })
-    };
-    let mut items = match &query.namespaces {
+    let items = match &query.namespaces {
         Namespaces::All => {
             let sql = format!(
-                "{columns} WHERE number < ?1 AND (?2 IS NULL OR name = ?2)
+                "{SUMMARY} WHERE number < ?1 AND (?2 IS NULL OR name = ?2)
                  ORDER BY number DESC LIMIT ?3"
             );
             let mut select = connection.prepare_cached(&sql)?;
-            row::all(&mut select, params![before, name, limit], read)?
+            row::all(&mut select, params![before, name, limit], read_summary)?
         }
         Namespaces::Only(these) => {
             let sql = format!(
-                "{columns} WHERE namespace = ?1 AND number < ?2 AND (?3 IS NULL OR name = ?3)
+                "{SUMMARY} WHERE namespace = ?1 AND number < ?2 AND (?3 IS NULL OR name = ?3)
                  ORDER BY number DESC LIMIT ?4"
             );
             let mut select = connection.prepare_cached(&sql)?;
             let mut found = Vec::new();
             for namespace in these {
-                found.extend(row::all(&mut select, params![namespace, before, name, limit], read)?);
+                found.extend(row::all(
+                    &mut select,
+                    params![namespace, before, name, limit],
+                    read_summary,
+                )?);
             }
             found.sort_unstable_by_key(|graph| std::cmp::Reverse(graph.number));
             found
         }
     };
-    let more = items.len() > query.limit as usize;
-    items.truncate(query.limit as usize);
+    let mut page = Page::of(items, query.limit);
     let mut count = connection.prepare_cached(
         "SELECT j.state, count(*) FROM graph_job AS g CROSS JOIN job AS j ON j.number = g.job
          WHERE g.graph = ?1 GROUP BY j.state",
     )?;
-    for graph in &mut items {
-        let counts = row::all(&mut count, [graph.number.cast_signed()], |row| {
-            Ok((job_state(row.get(0)?)?, row.get(1)?))
-        })?;
+    for graph in &mut page.items {
+        let counts = row::all(&mut count, [graph.number.cast_signed()], read_count)?;
         graph.jobs = counts.into_iter().collect();
     }
-    Ok(Page { items, more })
+    Ok(page)
 }

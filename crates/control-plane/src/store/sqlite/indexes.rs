@@ -1,23 +1,12 @@
-//! Which indexes a job has, as its row or its chunks of outcomes say.
+//! The chunks of outcomes of a job, and which indexes it has.
 
 use rusqlite::Connection;
 use scheduler::outcomes::{Chunk, Outcomes};
 use scheduler::slots::Slots;
 
-use super::row::bad_record;
+use super::row;
+pub(super) use super::row::indexes::indexes;
 use crate::store::StoreError;
-
-/// What the column `indexes` holds of slots that a text should not list, since each change of the row
-/// writes it again: the chunks of outcomes say which they are.
-const SCATTERED: &str = "chunks";
-
-/// What the column `indexes` holds after the number of slots: nothing, for nearly all jobs.
-pub(super) fn indexes(slots: &Slots) -> Option<String> {
-    if slots.is_scattered() {
-        return Some(SCATTERED.to_owned());
-    }
-    (*slots != Slots::below(slots.len())).then(|| slots.to_string())
-}
 
 /// The slots of the job with this number, whose columns `slots` and `indexes` these are.
 pub(super) fn slots(
@@ -26,17 +15,7 @@ pub(super) fn slots(
     count: u32,
     indexes: Option<String>,
 ) -> Result<Slots, StoreError> {
-    match indexes {
-        None => Ok(Slots::below(count)),
-        Some(indexes) if indexes == SCATTERED => {
-            let slots = chunks(connection, number)?.slots();
-            match slots.len() == count {
-                true => Ok(slots),
-                false => Err(bad_record(format!("{} of {count} indexes", slots.len()))),
-            }
-        }
-        Some(indexes) => indexes.parse().map_err(bad_record),
-    }
+    row::indexes::slots(count, indexes, || chunks(connection, number))
 }
 
 /// What is stored of the slots of the job with this number.

@@ -3,26 +3,23 @@
 use std::collections::HashSet;
 
 use api_types::JobId;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Transaction, params};
 use scheduler::change::{JobRow, NewJobRow};
 
 use super::indexes::indexes;
-use super::name::{self, NameColumns};
-use super::row::{
-    self, Id, counter, job_state, job_state_code, job_type, job_type_code, moment_value,
-};
-use super::select::{COUNTED, Selection};
-use super::specs::{self, JOIN_NEWEST, SpecRows};
+use super::row::jobs::read_job;
+use super::row::name::NameColumns;
+use super::row::{self, Id, job_state_code, job_type_code, moment_value};
+use super::select::Sqlite;
+use super::specs::{JOIN_NEWEST, SpecRows};
+use crate::store::page::PageBuilder;
+use crate::store::select::{COUNTED, Selection};
 use crate::store::{JobQuery, Page, StoreError, StoredJob};
 
 /// The columns for [`read_job`].
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
     j.modify_time, coalesce(j.name, j.stem || '-' || substr(lower(hex(j.id)), 1, 4)), j.namespace,
     j.type, j.priority, j.failed_slots, j.waiting_since IS NOT NULL FROM job AS j";
-
-/// A page ends early, and reports that more follows, once its specifications exceed this in total:
-/// a thousand jobs with inline inputs would be gigabytes.
-pub(super) const PAGE_BYTES: usize = 16 << 20;
 
 /// A number above those of all jobs, including removed ones that still have rows.
 pub(super) fn next_number(connection: &Connection) -> Result<i64, StoreError> {
@@ -192,45 +189,21 @@ pub(super) fn jobs(
     connection: &Connection,
     query: &JobQuery,
 ) -> Result<Page<StoredJob>, StoreError> {
-    let mut numbers = Selection::new(query, COUNTED).numbers(connection)?;
-    let mut more = numbers.len() > query.limit as usize;
-    numbers.truncate(query.limit as usize);
+    let numbers = Selection::new(query, COUNTED).numbers(&mut Sqlite(connection))?;
+    let mut page = PageBuilder::new(query.limit);
     let mut statement = connection.prepare_cached(&sql("j.number = ?1"))?;
-    let mut items = Vec::with_capacity(numbers.len());
-    let mut bytes = 0;
     for number in numbers {
-        if bytes > PAGE_BYTES {
-            more = true;
+        if !page.has_room() {
             break;
         }
         if let Some(job) = row::one(&mut statement, [number], read_job)? {
-            bytes += job.spec_json.len();
-            items.push(job);
+            let bytes = job.spec_json.len();
+            page.add(job, bytes);
         }
     }
-    Ok(Page { items, more })
+    Ok(page.finish())
 }
 
 fn sql(condition: &str) -> String {
     format!("SELECT {COLUMNS} {JOIN_NEWEST} WHERE {condition}")
-}
-
-fn read_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
-    let id = JobId::get(row, 0)?;
-    Ok(StoredJob {
-        id,
-        name: name::get(row, 8, id)?,
-        namespace: row.get(9)?,
-        job_type: job_type(row.get(10)?)?,
-        priority: row.get(11)?,
-        spec_json: specs::text(row, 1)?,
-        state: job_state(row.get(2)?)?,
-        message: row.get(3)?,
-        version: counter(row, 4)?,
-        revision: counter(row, 5)?,
-        create_time: row::time(row, 6)?,
-        modify_time: row::time(row, 7)?,
-        failed_slots: row.get(12)?,
-        waits: row.get(13)?,
-    })
 }

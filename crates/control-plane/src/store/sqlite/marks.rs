@@ -9,13 +9,12 @@
 use std::collections::BTreeSet;
 
 use api_types::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use scheduler::change::EventRow;
 
+use super::row::mark::{self, NANOS_PER_SECOND};
 use super::row::{self, counter};
 use crate::store::StoreError;
-
-const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 /// Marks where these events begin, if their second has no mark yet. Call before the latest time is
 /// updated.
@@ -32,13 +31,11 @@ pub(super) fn write(transaction: &Transaction<'_>, events: &[EventRow]) -> Resul
 
 /// Every event up to this sequence is earlier than `time`.
 pub(super) fn position_before(connection: &Connection, time: Timestamp) -> Result<u64, StoreError> {
-    let second = time.0.div_euclid(NANOS_PER_SECOND);
-    let marked = connection
-        .prepare_cached(
-            "SELECT seq FROM event_mark WHERE second < ?1 ORDER BY second DESC LIMIT 1",
-        )?
-        .query_row([second], |row| counter(row, 0))
-        .optional()?;
+    let second = mark::second(time);
+    let mut statement = connection.prepare_cached(
+        "SELECT seq FROM event_mark WHERE second < ?1 ORDER BY second DESC LIMIT 1",
+    )?;
+    let marked = row::one(&mut statement, [second], |row| counter(row, 0))?;
     Ok(marked.map_or(0, |seq| seq - 1))
 }
 
@@ -49,7 +46,7 @@ pub(super) fn remove_between(
     transaction: &Transaction<'_>,
     removed: impl Iterator<Item = Timestamp>,
 ) -> Result<(), StoreError> {
-    let seconds: BTreeSet<_> = removed.map(|time| time.0.div_euclid(NANOS_PER_SECOND)).collect();
+    let seconds: BTreeSet<_> = removed.map(mark::second).collect();
     // The first events of a second follow the mark of the last second before it.
     let mut around = transaction.prepare_cached(
         "SELECT second FROM event_mark WHERE second <= ?1 ORDER BY second DESC LIMIT 2",

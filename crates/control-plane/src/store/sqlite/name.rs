@@ -7,11 +7,10 @@
 
 use std::collections::BTreeSet;
 
-use api_types::job::generated_stem;
 use api_types::{ExecutionId, JobId};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::row::Id;
+use super::row::{self, Id, name};
 use crate::store::{StoreError, StoredNames};
 
 /// Names that the service made; see the top of `schema.rs`.
@@ -19,28 +18,6 @@ pub(super) const STEP: &str = "
 ALTER TABLE job ADD COLUMN stem TEXT;
 CREATE INDEX job_stem ON job (stem, create_time, id) WHERE stem IS NOT NULL;
 ";
-
-/// What the columns `name` and `stem` hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NameColumns<'a> {
-    pub(super) name: Option<&'a str>,
-    pub(super) stem: Option<&'a str>,
-}
-
-// === impl NameColumns ===
-
-impl<'a> NameColumns<'a> {
-    pub(super) fn new(name: &'a str, id: JobId) -> Self {
-        let stem = generated_stem(name, id);
-        let name = (stem.is_none() && name != id.to_string()).then_some(name);
-        Self { name, stem }
-    }
-}
-
-/// The name in a column that has that of a name or of a stem with the digits.
-pub(super) fn get(row: &Row<'_>, column: usize, id: JobId) -> rusqlite::Result<String> {
-    Ok(row.get::<_, Option<String>>(column)?.unwrap_or_else(|| id.to_string()))
-}
 
 /// Names of jobs, and indexes of executions, as far as they are stored.
 pub(super) fn names(
@@ -53,7 +30,7 @@ pub(super) fn names(
         "SELECT coalesce(name, stem || '-' || substr(lower(hex(id)), 1, 4)) FROM job WHERE id = ?1",
     )?;
     for id in jobs {
-        let name = of_job.query_row([id.bytes()], |row| get(row, 0, *id)).optional()?;
+        let name = row::one(&mut of_job, [id.bytes()], |row| name::get(row, 0, *id))?;
         names.jobs.extend(name.map(|name| (*id, name)));
     }
     let mut of_execution = connection.prepare_cached("SELECT slot FROM execution WHERE id = ?1")?;

@@ -15,10 +15,10 @@ use super::checkpoint::{Checkpointer, LOG_BYTES};
 use super::connection::{FILE_MODE, keep_statements};
 use super::fault::{classify, damaged};
 use super::file::{FILE, check_in_full, identify, io, lock};
-use super::prune::EndedJobs;
 use super::reads::SqliteReads;
 use super::{SqliteStore, upgrade};
 use crate::store::StoreError;
+use crate::store::ended::EndedJobs;
 
 /// Files up to this size are checked in full at startup, which takes well below a second.
 const CHECKED_BYTES: u64 = 32 << 20;

@@ -86,13 +86,20 @@ pub(super) fn of_job(
     row::one(&mut statement, [id.bytes()], |row| {
         let slots = indexes::slots(connection, row.get(0)?, row.get(2)?, row.get(3)?)?;
         let (completed, failed) = (row.get(5)?, row.get(6)?);
-        let outcomes = match slots.len() {
-            0 | 1 => Outcomes::of_one(&slots, completed, failed),
-            _ => chunks(connection, row.get(0)?)?,
-        };
+        let outcomes = of_slots(connection, row.get(0)?, &slots, (completed, failed))?;
         let state = job_state(row.get(1)?)?;
         Ok(StoredOutcomes { state, slots, running: row.get(4)?, completed, failed, outcomes })
     })
+}
+
+/// What became of the slots of the job with this number, with the counts of its row.
+pub(super) fn of_slots(
+    connection: &Connection,
+    number: i64,
+    slots: &Slots,
+    (completed, failed): (u32, u32),
+) -> Result<Outcomes, StoreError> {
+    row::outcomes::of_slots(slots, (completed, failed), || chunks(connection, number))
 }
 
 /// Removes up to `limit` chunks of a job; returns the number removed.

@@ -17,16 +17,15 @@ pub(super) fn read(connection: &Connection) -> Result<Progress, StoreError> {
             stamp: stamp(row)?,
         })
     };
-    Ok(connection
-        .prepare_cached(
-            "SELECT term, began_after, last_commit, boot_id, boot, wall, moment
-             FROM progress WHERE one = 1",
-        )?
-        .query_row([], read)?)
+    let mut statement = connection.prepare_cached(
+        "SELECT term, began_after, last_commit, boot_id, boot, wall, moment
+         FROM progress WHERE one = 1",
+    )?;
+    row::only(&mut statement, [], read)
 }
 
 /// None as long as nothing was committed.
-fn stamp(row: &Row<'_>) -> rusqlite::Result<Option<Stamp>> {
+fn stamp(row: &Row<'_>) -> Result<Option<Stamp>, StoreError> {
     let Some(boot_id) = row.get(3)? else { return Ok(None) };
     let reading = Reading { boot_id, boot: counter(row, 4)?, wall: row::time(row, 5)? };
     Ok(Some(Stamp { reading, moment: Moment(counter(row, 6)?) }))

@@ -15,18 +15,19 @@
 //! and `RETURNING` are shorter, but for each, SQLite opens a temporary table, with a page cache of its
 //! own. That took as long as all the rest of a removal.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use api_types::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use scheduler::time::Moment;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::row::{self, moment_value};
-use super::specs::{self, JOIN_NEWEST};
+use super::specs::JOIN_NEWEST;
 use super::{curves, dependencies, events, graphs, marks, outcomes, outputs, reruns};
+use crate::store::budget::{Budget, TAIL_ROWS, spec_rows};
+use crate::store::ended::EndedJobs;
 use crate::store::{EXECUTION_ROWS, JOB_ROWS, Removed, Retention, StoreError};
 
 /// For the namespace that loses its oldest.
@@ -34,26 +35,12 @@ pub(super) const STEP: &str = "
 CREATE INDEX job_ended_namespace ON job (namespace, ended_at) WHERE live = 0;
 ";
 
-/// Bytes of a specification that cost as much as one row, by the number of freed pages.
-const BYTES_PER_ROW: usize = 16 << 10;
-
-/// The cost of the end of an output, by the number of freed pages.
-const TAIL_ROWS: u32 = 4;
-
 /// The part of a specification that holds the job's labels.
 #[derive(Deserialize)]
 struct Labelled {
     #[serde(rename = "Labels", default)]
     labels: BTreeMap<String, IgnoredAny>,
 }
-
-/// Rows that this call may still remove.
-struct Budget(u32);
-
-/// The finished jobs of each namespace. They are counted when there are too many for the first time,
-/// and again after a commit has failed; other commits keep the numbers up to date.
-#[derive(Default)]
-pub(super) struct EndedJobs(Option<HashMap<String, u64>>);
 
 /// Whether anything is to be removed.
 pub(super) fn is_due(
@@ -130,7 +117,9 @@ fn next(
     if count.cast_unsigned() <= most {
         return Ok(None);
     }
-    let Some(namespace) = ended.largest(connection)? else { return Ok(None) };
+    let Some(namespace) = ended.largest(|| count_by_namespace(connection))? else {
+        return Ok(None);
+    };
     let mut statement = connection.prepare_cached(
         "SELECT number FROM job INDEXED BY job_ended_namespace
          WHERE live = 0 AND named = 0 AND namespace = ?1 ORDER BY ended_at LIMIT 1",
@@ -147,9 +136,9 @@ fn begin(
 ) -> Result<(), StoreError> {
     let sql =
         format!("SELECT j.id, s.json, j.namespace FROM job AS j {JOIN_NEWEST} WHERE j.number = ?1");
-    let (id, json, namespace): ([u8; 16], _, String) = transaction
-        .prepare_cached(&sql)?
-        .query_row([job], |row| Ok((row.get(0)?, specs::text(row, 1)?, row.get(2)?)))?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row::text(row, 1)?, row.get(2)?));
+    let (id, json, namespace): ([u8; 16], _, String) =
+        row::only(&mut *transaction.prepare_cached(&sql)?, [job], read)?;
     ended.add(&namespace, -1);
     let labels = match serde_json::from_str::<Labelled>(&json) {
         Ok(Labelled { labels }) => {
@@ -173,8 +162,8 @@ fn begin(
     transaction
         .prepare_cached("UPDATE progress SET ended_jobs = ended_jobs - 1 WHERE one = 1")?
         .execute([])?;
-    let rows = labels + json.len() / BYTES_PER_ROW;
-    budget.spend(JOB_ROWS + u32::try_from(rows).unwrap_or(u32::MAX - JOB_ROWS));
+    let labels = u32::try_from(labels).unwrap_or(u32::MAX);
+    budget.spend(JOB_ROWS.saturating_add(labels).saturating_add(spec_rows(json.len())));
     Ok(())
 }
 
@@ -326,54 +315,11 @@ fn remove_executions(
     Ok(())
 }
 
-// === impl EndedJobs ===
-
-impl EndedJobs {
-    /// The namespace with the most finished jobs.
-    fn largest(&mut self, connection: &Connection) -> Result<Option<&str>, StoreError> {
-        let by_namespace = match self.0.take() {
-            Some(by_namespace) => by_namespace,
-            None => count_by_namespace(connection)?,
-        };
-        let by_namespace = self.0.insert(by_namespace);
-        let largest = by_namespace.iter().max_by_key(|(name, jobs)| (**jobs, Reverse(*name)));
-        Ok(largest.map(|(name, _)| name.as_str()))
-    }
-
-    /// Whether changes must be noted.
-    pub(super) fn are_counted(&self) -> bool {
-        self.0.is_some()
-    }
-
-    pub(super) fn add(&mut self, namespace: &str, jobs: i64) {
-        let Some(by_namespace) = &mut self.0 else { return };
-        let before = by_namespace.get(namespace).copied().unwrap_or(0);
-        match before.saturating_add_signed(jobs) {
-            0 => drop(by_namespace.remove(namespace)),
-            after => drop(by_namespace.insert(namespace.to_owned(), after)),
-        }
-    }
-}
-
 /// Walks an index with one entry for each finished job: a tenth of a second for a million.
-fn count_by_namespace(connection: &Connection) -> Result<HashMap<String, u64>, StoreError> {
+fn count_by_namespace(connection: &Connection) -> Result<Vec<(String, i64)>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT namespace, count(*) FROM job INDEXED BY job_ended_namespace
          WHERE live = 0 AND named = 0 GROUP BY namespace",
     )?;
-    let counts: Vec<(String, i64)> =
-        row::all(&mut statement, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(counts.into_iter().map(|(name, jobs)| (name, jobs.cast_unsigned())).collect())
-}
-
-// === impl Budget ===
-
-impl Budget {
-    fn is_used_up(&self) -> bool {
-        self.0 == 0
-    }
-
-    fn spend(&mut self, rows: u32) {
-        self.0 = self.0.saturating_sub(rows);
-    }
+    row::all(&mut statement, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }

@@ -20,15 +20,16 @@ use super::connection::keep_statements;
 use super::fault::classify;
 use super::row::{self, Id, name_list};
 use super::{
-    audit, cluster_load, curves, events, executions, graphs, history, jobs, marks, name, nodes,
-    outcomes, outputs, reruns, results, search, specs, summaries,
+    audit, cluster_load, curves, dependencies, events, executions, graphs, history, jobs, marks,
+    name, nodes, outcomes, outputs, reruns, results, search, specs, summaries,
 };
+use crate::store::select::search::WINDOW;
 use crate::store::{
-    AuditQuery, EventsPage, EventsQuery, ExecutionQuery, FoundJobs, GraphQuery, HistoryQuery,
-    JobQuery, JobTotals, LiveExecution, LiveExecutionsQuery, LoadRow, Namespaces, NodeHistoryQuery,
-    Page, Reads, ResultQuery, SearchQuery, StoreError, StoreSize, StoredCurve, StoredExecution,
-    StoredGraph, StoredGraphSummary, StoredJob, StoredNames, StoredOutcomes, StoredResult,
-    StoredSummary,
+    AuditQuery, CompletedResult, EventsPage, EventsQuery, ExecutionQuery, FoundJobs, GraphQuery,
+    HistoryQuery, JobQuery, JobTotals, LiveExecution, LiveExecutionsQuery, LoadRow, Namespaces,
+    NodeHistoryQuery, Page, Reads, ResultQuery, SearchQuery, StoreError, StoreSize, StoredCurve,
+    StoredExecution, StoredGraph, StoredGraphSummary, StoredJob, StoredNames, StoredOutcomes,
+    StoredResult, StoredSummary,
 };
 
 /// Concurrent reads; more wait for one to end. Three times the cores of the smallest intended
@@ -232,7 +233,7 @@ impl Reads for SqliteReads {
     }
 
     fn search_jobs(&self, query: &SearchQuery) -> Result<FoundJobs, StoreError> {
-        self.search(|connection| search::jobs(connection, query, &search::WINDOW))
+        self.search(|connection| search::jobs(connection, query, &WINDOW))
     }
 
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError> {
@@ -241,6 +242,10 @@ impl Reads for SqliteReads {
 
     fn outcomes(&self, id: JobId) -> Result<Option<StoredOutcomes>, StoreError> {
         self.read(|connection| outcomes::of_job(connection, id))
+    }
+
+    fn dependants(&self, job: JobId, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        self.read(|connection| dependencies::dependants(connection, job, limit))
     }
 
     fn graph(&self, id: GraphId) -> Result<Option<StoredGraph>, StoreError> {
@@ -302,6 +307,23 @@ impl Reads for SqliteReads {
         self.read(|connection| results::results(connection, query))
     }
 
+    fn completed_results(
+        &self,
+        job: JobId,
+        index: Option<u32>,
+        limit: u32,
+    ) -> Result<Vec<CompletedResult>, StoreError> {
+        self.read(|connection| results::completed(connection, job, index, limit))
+    }
+
+    fn needed(
+        &self,
+        node: NodeId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        self.read(|connection| results::needed(connection, node, executions))
+    }
+
     fn events(&self, query: &EventsQuery) -> Result<EventsPage, StoreError> {
         self.read(|connection| events::events(connection, query))
     }
@@ -359,5 +381,5 @@ fn find<T: Id>(
 ) -> Result<Vec<T>, StoreError> {
     let names = name_list(namespaces)?;
     let range = params![prefix.low.into_bytes(), prefix.high.into_bytes(), limit, names];
-    row::all(&mut *connection.prepare_cached(sql)?, range, |row| Ok(T::get(row, 0)?))
+    row::all(&mut *connection.prepare_cached(sql)?, range, |row| T::get(row, 0))
 }

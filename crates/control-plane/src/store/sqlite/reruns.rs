@@ -11,9 +11,6 @@ use super::numbers::JobNumbers;
 use super::row::{self, Id};
 use crate::store::StoreError;
 
-/// The first format that has jobs with scattered indexes.
-pub(super) const FORMAT: u32 = 27;
-
 /// An older release would read a job's scattered indexes as damaged, and tell tasks another count.
 pub(super) const STEP: &str = "
 CREATE TABLE unplaced_slot (

@@ -26,18 +26,18 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::{
-    audit, cluster_load, curves, dependencies, name, nodes, outcomes, outputs, prune, records,
-    reruns, specs,
+    audit, cluster_load, curves, dependencies, executions, name, nodes, outcomes, outputs, prune,
+    records, reruns, results, specs,
 };
 
 /// "jobs".
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 27;
+pub(super) const FORMAT: u32 = 29;
 
 /// The oldest format whose releases may open what this one writes.
-pub(super) const OLDEST: u32 = reruns::FORMAT;
+pub(super) const OLDEST: u32 = results::FORMAT;
 
 /// The first format that has plans in addition to the specifications.
 const WITH_PLANS: u32 = 13;
@@ -62,7 +62,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     specs::STEP,
     nodes::STEP_LEASE,
     specs::STEP_NEWEST,
-    FORMAT_16,
+    executions::STEP_REFUSED,
     audit::STEP_REST,
     name::STEP,
     outputs::STEP_OMITTED,
@@ -74,6 +74,8 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     records::STEP_GROUPS,
     dependencies::STEP,
     reruns::STEP,
+    dependencies::STEP_SAME,
+    results::STEP,
 ];
 
 const FORMAT_1: &str = "
@@ -364,12 +366,6 @@ CREATE INDEX job_modified ON job (modify_time, id);
 const FORMAT_11: &str = "
 CREATE TABLE format (one INTEGER PRIMARY KEY CHECK (one = 1), oldest INTEGER NOT NULL);
 INSERT INTO format VALUES (1, 11);
-";
-
-/// The node that refused a slot's container. An older release forgets it, and tries that node again.
-const FORMAT_16: &str = "
-ALTER TABLE execution ADD COLUMN refused_by BLOB;
-ALTER TABLE pending_slot ADD COLUMN refused_by BLOB;
 ";
 
 /// Brings the file from `format` to [`FORMAT`], each step in a separate transaction. A file of a

@@ -8,20 +8,8 @@ use rusqlite::{Connection, named_params};
 
 use super::row::{self, name_list};
 use super::summaries;
+use crate::store::select::search::{Window, id_digits};
 use crate::store::{FoundJobs, SearchQuery, StoreError};
-
-/// The jobs to search: of each kind the newest.
-pub(super) struct Window {
-    pub(super) live: u32,
-    pub(super) ended: u32,
-}
-
-/// What [`crate::store::Reads::search_jobs`] promises.
-pub(super) const WINDOW: Window = Window { live: 100_000, ended: 10_000 };
-
-/// Shorter parts of an ID are in too many IDs: of 10,000 random ones, three digits are in every
-/// eighteenth.
-const MIN_ID_DIGITS: usize = 4;
 
 const IN_NAMESPACE: &str =
     "(:namespaces IS NULL OR namespace IN (SELECT value FROM json_each(:namespaces)))";
@@ -90,30 +78,4 @@ fn exceeds(
     let mut statement = connection.prepare_cached(&sql)?;
     let parameters = named_params! { ":namespaces": namespaces, ":count": count };
     Ok(statement.query_row(parameters, |row| row.get(0))?)
-}
-
-/// The digits of a part of an ID, as in `j-4f2a` or `4f2a-9c01`.
-fn id_digits(text: &str) -> Option<String> {
-    let digits = text.strip_prefix("j-").unwrap_or(text).replace('-', "");
-    let is_id = digits.len() >= MIN_ID_DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    is_id.then_some(digits)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_ids_are_told_from_names() {
-        for (text, digits) in [
-            ("j-4f2a", Some("4f2a")),
-            ("4f2a-9c01", Some("4f2a9c01")),
-            ("4f2", None),
-            ("j-build", None),
-            ("report-4f2a", None),
-            ("", None),
-        ] {
-            assert_eq!(id_digits(text).as_deref(), digits, "{text}");
-        }
-    }
 }

@@ -10,12 +10,11 @@
 use std::sync::Arc;
 
 use api_types::JobId;
-use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Row, Transaction, params};
 use scheduler::change::{LoadedPlan, NewJobRow};
 use scheduler::plan::JobPlan;
 
-use super::row::{self, Id};
+use super::row::{self, Id, live, text};
 use crate::store::StoreError;
 
 /// Before it there was one specification for each job. The version that executions were offered
@@ -103,15 +102,7 @@ pub(super) fn specification(
          WHERE j.id = ?1 AND f.version = ?2",
     )?;
     let parameters = params![job.bytes(), version.cast_signed()];
-    row::one(&mut statement, parameters, |row| Ok(text(row, 0)?))
-}
-
-/// A specification as far as it is a text: what else a damaged row holds cannot be parsed either.
-pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Arc<str>> {
-    Ok(match row.get_ref(column)? {
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into(),
-        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => "".into(),
-    })
+    row::one(&mut statement, parameters, |row| text(row, 0))
 }
 
 /// The plan in this column; without one that can be read, the specification of the job.
@@ -121,21 +112,13 @@ pub(super) fn plan(
     column: usize,
     (number, version): (i64, u64),
 ) -> Result<LoadedPlan, StoreError> {
-    let stored = match row.get_ref(column)? {
-        ValueRef::Text(text) => str::from_utf8(text).ok().and_then(|text| {
-            let read = JobPlan::from_text(text);
-            read.inspect_err(|error| tracing::warn!(number, %error, "a stored plan is damaged"))
-                .ok()
-        }),
-        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => None,
-    };
-    if let Some(plan) = stored {
+    if let Some(plan) = live::plan(row, column, number)? {
         return Ok(LoadedPlan::Stored(plan));
     }
     let mut statement =
         connection.prepare_cached("SELECT json FROM job_spec WHERE job = ?1 AND version = ?2")?;
     let parameters = params![number, version.cast_signed()];
-    let spec = row::one(&mut statement, parameters, |row| Ok(text(row, 0)?))?;
+    let spec = row::one(&mut statement, parameters, |row| text(row, 0))?;
     Ok(LoadedPlan::Unreadable { spec: spec.unwrap_or_default() })
 }
 
@@ -156,7 +139,7 @@ pub(super) fn fill_plans(transaction: &Transaction<'_>) -> rusqlite::Result<()> 
         let mut rows = select.query([last])?;
         let Some(row) = rows.next()? else { return Ok(()) };
         let (job, version): (i64, i64) = (row.get(0)?, row.get(1)?);
-        let plan = JobPlan::of_json(&text(row, 2)?);
+        let plan = JobPlan::of_json(&String::from_utf8_lossy(row.get_ref(2)?.as_bytes()?));
         drop(rows);
         if let Ok(plan) = plan {
             update.execute(params![job, version, plan.to_text()])?;

@@ -7,19 +7,17 @@ use api_types::JobId;
 use api_types::job::JobStateType;
 use rusqlite::{Connection, Row};
 
-use super::jobs::PAGE_BYTES;
-use super::name;
-use super::row::{self, Id, bad_record, counter, job_state, job_state_code, job_type};
-use super::select::{COUNTED, Selection};
+use super::row::jobs::{SPEC_BYTES, read_summary};
+use super::row::{self, Id, bad_record, counter, from_json, job_state, job_state_code};
+use super::select::Sqlite;
+use crate::store::page::PageBuilder;
+use crate::store::select::{COUNTED, Selection};
 use crate::store::{JobQuery, JobTotals, Page, StoreError, StoredSummary};
-
-/// The largest specification that is read to explain why its job waits; a page has up to a thousand.
-const SPEC_BYTES: usize = 64 << 10;
 
 /// The name of a job, null if it is the ID.
 pub(super) const NAME: &str = "coalesce(j.name, j.stem || '-' || substr(lower(hex(j.id)), 1, 4))";
 
-/// The columns for [`read`], after the ID and the name.
+/// The columns for [`read_summary`], after the ID and the name.
 const COLUMNS: &str = "j.namespace, j.type,
     j.priority, j.state, j.message, j.version, j.revision, j.create_time, j.modify_time, j.start_time, j.slots, j.running,
     j.completed, j.failed, j.failed_slots,
@@ -30,24 +28,19 @@ pub(super) fn summaries(
     connection: &Connection,
     query: &JobQuery,
 ) -> Result<Page<StoredSummary>, StoreError> {
-    let mut numbers = Selection::new(query, COUNTED).numbers(connection)?;
-    let mut more = numbers.len() > query.limit as usize;
-    numbers.truncate(query.limit as usize);
+    let numbers = Selection::new(query, COUNTED).numbers(&mut Sqlite(connection))?;
+    let mut page = PageBuilder::new(query.limit);
     let mut statement = connection.prepare_cached(&sql("j.number = ?1"))?;
-    let mut items = Vec::with_capacity(numbers.len());
-    let mut bytes = 0;
     for number in numbers {
         // Labels and messages are bounded for each job, but not small.
-        if bytes > PAGE_BYTES {
-            more = true;
+        if !page.has_room() {
             break;
         }
-        if let Some((job, size)) = row::one(&mut statement, [number], read)? {
-            bytes += size;
-            items.push(job);
+        if let Some((job, bytes)) = row::one(&mut statement, [number], read)? {
+            page.add(job, bytes);
         }
     }
-    Ok(Page { items, more })
+    Ok(page.finish())
 }
 
 /// These jobs, without those that are gone.
@@ -90,7 +83,7 @@ pub(super) fn totals(connection: &Connection) -> Result<JobTotals, StoreError> {
          WHERE state = ?1 AND waiting_since IS NOT NULL ORDER BY create_time LIMIT 1",
     )?;
     // Those that wait at a gate are queued as well.
-    let oldest_queued = row::one(&mut statement, [queued], |row| Ok(row::time(row, 0)?))?;
+    let oldest_queued = row::one(&mut statement, [queued], |row| row::time(row, 0))?;
     Ok(JobTotals { ended, oldest_queued })
 }
 
@@ -106,33 +99,6 @@ fn sql(condition: &str) -> String {
     )
 }
 
-/// The job, and about how many bytes it takes.
 fn read(row: &Row<'_>) -> Result<(StoredSummary, usize), StoreError> {
-    let id = JobId::get(row, 0)?;
-    let labels: String = row.get(17)?;
-    let message: String = row.get(6)?;
-    let size = labels.len() + message.len();
-    let summary = StoredSummary {
-        id,
-        name: name::get(row, 1, id)?,
-        namespace: row.get(2)?,
-        job_type: job_type(row.get(3)?)?,
-        priority: row.get(4)?,
-        labels: serde_json::from_str(&labels).map_err(bad_record)?,
-        state: job_state(row.get(5)?)?,
-        message,
-        version: counter(row, 7)?,
-        revision: counter(row, 8)?,
-        create_time: row::time(row, 9)?,
-        modify_time: row::time(row, 10)?,
-        start_time: row::time_option(row, 11)?,
-        slots: row.get(12)?,
-        running: row.get(13)?,
-        completed: row.get(14)?,
-        failed: row.get(15)?,
-        failed_slots: row.get(16)?,
-        // Whatever a damaged row holds, its job is listed.
-        queued_spec: row.get_ref(18)?.as_str_or_null().ok().flatten().map(str::to_owned),
-    };
-    Ok((summary, size))
+    read_summary(row, |labels| from_json(str::from_utf8(labels).map_err(bad_record)?))
 }

@@ -9,7 +9,6 @@ mod full;
 mod kill;
 mod loading;
 mod migration;
-mod pages;
 mod plans;
 mod retention;
 mod rollback;
@@ -46,4 +45,8 @@ impl Backend for Directory {
     }
 }
 
-store_contract!(directory);
+fn backend() -> Option<Directory> {
+    Some(directory())
+}
+
+store_contract!(backend);

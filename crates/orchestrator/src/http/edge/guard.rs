@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{PoisonError, RwLock};
 
 use api_types::routes;
 use http::uri::Authority;
@@ -36,6 +37,8 @@ const MAX_SHOWN_CHARS: usize = 200;
 pub(crate) struct Guard {
     /// In lower case.
     names: BTreeSet<String>,
+    /// Likewise, of the other orchestrators: their clients reach this one while it leads.
+    others: RwLock<BTreeSet<String>>,
     /// It is on loopback, and takes requests without credentials.
     trusts_every_caller: bool,
 }
@@ -52,8 +55,15 @@ impl Guard {
         let names = names.chain(allowed.iter().map(|host| name(host)));
         Self {
             names: names.filter(|name| !name.is_empty()).collect(),
+            others: RwLock::default(),
             trusts_every_caller: is_open_loopback,
         }
+    }
+
+    /// Answers to the names of these orchestrators too, from now on.
+    pub(crate) fn also<'n>(&self, names: impl Iterator<Item = &'n String>) {
+        let others = names.map(|host| name(host)).collect();
+        *self.others.write().unwrap_or_else(PoisonError::into_inner) = others;
     }
 
     /// Refuses what must not be answered.
@@ -101,7 +111,12 @@ impl Guard {
         };
         let host = authority.host();
         let unbracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        unbracketed.unwrap_or(host).parse::<IpAddr>().is_ok() || self.names.contains(&name(host))
+        if unbracketed.unwrap_or(host).parse::<IpAddr>().is_ok() {
+            return true;
+        }
+        let host = name(host);
+        let others = || self.others.read().unwrap_or_else(PoisonError::into_inner);
+        self.names.contains(&host) || others().contains(&host)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::shares::{Owner, Pool, Refusals, Shares};
 const MAX_CONNECTIONS: usize = 24_576;
 
 /// The limit of concurrent connections.
-pub(in crate::http) fn max_connections() -> usize {
+pub(crate) fn max_connections() -> usize {
     connections_within(MAX_CONNECTIONS)
 }
 
@@ -36,6 +36,10 @@ const LOG_READERS: usize = 512;
 /// Concurrent downloads of results, each with a connection from a node. Beyond it the response is
 /// 429.
 const DOWNLOADS: usize = 64;
+
+/// Archives on their way from one node to another, as inputs. Beyond it the response is 429, and the
+/// node asks again.
+const RELAYED_INPUTS: usize = 128;
 
 /// Long bodies, YAML and regular expressions that are read at the same time. Each takes a thread and
 /// up to a second; the others wait, in turn.
@@ -60,6 +64,8 @@ pub(crate) struct Pools {
     pub(crate) log_readers: Shares,
     /// For requests that read published archives.
     pub(crate) downloads: Shares,
+    /// For archives that nodes fetch from other nodes.
+    pub(crate) relayed_inputs: Shares,
     /// Memory for large request bodies.
     pub(crate) large_bodies: LargeBodies,
     /// For changes that the audit log keeps for a year.
@@ -89,12 +95,15 @@ impl Pools {
         // On an open listener too, one caller leaves a core to others.
         let parsing =
             Pool { open_has_all: false, ..pool("parsing", "places for reading long bodies") };
+        let relayed_inputs = pool("relayed_input", "archives relayed between nodes");
+        let relayed_inputs = Pool { serves_nodes: true, ..relayed_inputs };
         let surveys = pool("survey", "places for explanations, dry runs and demand");
         Self {
             waiting: shares(pool("waiting_read", "waiting reads"), WAITING_READS),
             streams: shares(pool("event_stream", "event streams"), EVENT_STREAMS),
             log_readers: shares(pool("log_reader", "log requests"), LOG_READERS),
             downloads: shares(pool("download", "downloads of results"), DOWNLOADS),
+            relayed_inputs: shares(relayed_inputs, RELAYED_INPUTS),
             large_bodies: LargeBodies::new(refusals),
             changes: Pace::new(refusals),
             creating: Creating::default(),
@@ -115,13 +124,16 @@ impl Pools {
         let of = |shares: &Shares| (shares.name(), shares.used(), shares.total());
         let (bodies, parsing) = (self.large_bodies.pieces(), self.parsing.permits());
         let surveys = self.surveys.permits();
-        let open = [&self.waiting, &self.streams, &self.log_readers, &self.downloads];
-        let [waiting, streams, log_readers, downloads] = open.map(of);
+        let downloads = [&self.downloads, &self.relayed_inputs];
+        let open = [&self.waiting, &self.streams, &self.log_readers];
+        let [waiting, streams, log_readers] = open.map(of);
+        let [downloads, relayed_inputs] = downloads.map(of);
         vec![
             waiting,
             streams,
             log_readers,
             downloads,
+            relayed_inputs,
             of(bodies),
             of(parsing),
             of(surveys),

@@ -50,6 +50,10 @@ pub(super) fn hint(error: &CallError) -> &'static str {
             Refusal::NoSuchGroup(_) => "create it with PUT /api/v1/orchestrator/groups/:name",
             Refusal::GroupShared { .. } => "use Queue, or a group with Limit 1",
             Refusal::GroupInUse { .. } => GROUP_IN_USE,
+            Refusal::QuotaExceeded { .. } => "submit it again when fewer executions wait",
+            Refusal::TooManySlots { .. } => {
+                "split the job, or ask an admin to raise QueuedExecutions of the namespace"
+            }
             Refusal::JobExists(_) => "choose another ID",
             Refusal::DependencyMissing { .. } => "name jobs that are still listed",
             Refusal::SecondAgent { .. } => {

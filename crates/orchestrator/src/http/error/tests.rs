@@ -224,6 +224,12 @@ fn conflicts() -> Vec<Failure> {
         RotationRefusal::TooManyAuthorities => [RotationRefusal::TooManyAuthorities],
         RotationRefusal::TooManyKeys => [RotationRefusal::TooManyKeys],
         RotationRefusal::ClusterKeyFile(_) => [RotationRefusal::ClusterKeyFile(text())],
+        RotationRefusal::NoNextClusterKey(_) => [
+            RotationRefusal::NoNextClusterKey("/etc/jobs/cluster.key.next".into()),
+        ],
+        RotationRefusal::MemberLacksKey { .. } => [
+            RotationRefusal::MemberLacksKey { id: node(), address: "b.internal:1234".to_owned() },
+        ],
     });
     let rows = rows!(Conflict {
         Conflict::JobFinished { .. } => [
@@ -261,6 +267,10 @@ fn shortages() -> Vec<Failure> {
         Busy::LimitReached(_) => [refused(Bound::All)],
         Busy::Readers { .. } => [Busy::Readers { waited: Duration::from_secs(10) }],
         Busy::NodeAway(_) => [Busy::NodeAway(node())],
+        Busy::LeadUncertain => [Busy::LeadUncertain],
+        Busy::NodeFailed { .. } => [
+            Busy::NodeFailed { node: node(), reason: "its disk cannot be read".to_owned() },
+        ],
     });
     let bounds = bounds.into_iter().map(|(_, bound)| refused(bound));
     bounds.chain(rows.into_iter().skip(1).map(|(_, busy)| busy)).map(Failure::from).collect()
@@ -289,6 +299,12 @@ fn refusals() -> Vec<CallError> {
         Refusal::NoSuchGroup(_) => [Refusal::NoSuchGroup("db".to_owned())],
         Refusal::GroupShared { .. } => [
             Refusal::GroupShared { name: "db".to_owned(), limit: 5 },
+        ],
+        Refusal::QuotaExceeded { .. } => [
+            Refusal::QuotaExceeded { namespace: "ci".to_owned(), slots: 3, queued: 8, most: 10 },
+        ],
+        Refusal::TooManySlots { .. } => [
+            Refusal::TooManySlots { namespace: "ci".to_owned(), slots: 1, most: 0 },
         ],
         Refusal::GroupInUse { .. } => [Refusal::GroupInUse { name: "db".to_owned(), jobs: 2 }],
         Refusal::SlotWithoutNode { .. } => [

@@ -4,8 +4,10 @@ mod access;
 mod credentials;
 mod graphs;
 mod groups;
+mod inputs;
 mod joining;
 mod keys;
+mod members;
 mod records;
 mod schedules;
 mod secrets;
@@ -42,11 +44,15 @@ pub(in crate::http) use credentials::{
 };
 pub(in crate::http) use graphs::{create_graph, describe_graph, graph_submission, list_graphs};
 pub(in crate::http) use groups::{deleted_group, describe_group, list_groups, put_group};
+pub(in crate::http) use inputs::{
+    archives, input_archive_request, input_results, input_results_request,
+};
 pub(in crate::http) use joining::{
     acted_on_node, create_node_token, created_node_token, enrol_request, label_node,
     list_node_tokens, node_certificate, renew_request, revoked_node_token,
 };
 pub(in crate::http) use keys::{list_keys, rotate_key};
+pub(in crate::http) use members::list_members;
 use records::{
     EVALUATION, EXECUTION, JOB, MOMENT, NODE, SHARE, compute_node_info, docker, execution, job,
     node, published, run_output, usage, version_record,
@@ -117,6 +123,7 @@ pub(in crate::http) fn rerun_job() -> RerunJobRequest {
         only,
         patch: Some(json!({ "RetryPolicy": { "Attempts": 3 } })),
         indexes: None,
+        downstream: None,
     }
 }
 
@@ -232,6 +239,8 @@ pub(in crate::http) fn session_request() -> SessionRequest {
     }
 }
 
+const TERM: &str = "5d3c1f0a9b8e4d7c8a6b5c4d3e2f1a0b";
+
 pub(in crate::http) fn session() -> SessionAnswer {
     SessionAnswer {
         session: 1,
@@ -239,6 +248,7 @@ pub(in crate::http) fn session() -> SessionAnswer {
         heartbeat_seconds: 10,
         membership: Membership::Approved,
         causes: vec![FailureCause::REFUSED.to_owned()],
+        term: TERM.to_owned(),
     }
 }
 
@@ -256,7 +266,7 @@ pub(in crate::http) fn heartbeat() -> Heartbeat {
 }
 
 pub(in crate::http) fn heartbeat_answer() -> HeartbeatAnswer {
-    HeartbeatAnswer { lease_seconds: 10, heartbeat_seconds: 3, probe: None }
+    HeartbeatAnswer { lease_seconds: 10, heartbeat_seconds: 3, probe: None, term: TERM.to_owned() }
 }
 
 pub(in crate::http) fn report_batch() -> ReportBatch {

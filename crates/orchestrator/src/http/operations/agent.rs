@@ -11,7 +11,7 @@ use daemon::http::Operations;
 
 use super::nodes;
 use crate::http::api::{Api, Handled};
-use crate::http::openapi::{examples, refusals};
+use crate::http::openapi::{examples, refusals, refusals_of_process};
 use crate::http::respond::json;
 
 pub(super) fn router() -> Operations<Arc<Api>> {
@@ -27,7 +27,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
     operation_id = "isAlive",
     tag = "Agent",
     responses((status = 200, description = "The process runs.", body = Alive, example = json!(examples::alive()))),
-    extensions(("x-error-codes" = json!(refusals(&[])))),
+    extensions(("x-error-codes" = json!(refusals_of_process()))),
 )]
 async fn alive() -> Handled {
     json(&Alive { status: "OK".to_owned() })
@@ -42,7 +42,7 @@ async fn alive() -> Handled {
     operation_id = "describeVersion",
     tag = "Agent",
     responses((status = 200, description = "The version record.", body = VersionRecord, example = json!(examples::version()))),
-    extensions(("x-error-codes" = json!(refusals(&[])))),
+    extensions(("x-error-codes" = json!(refusals_of_process()))),
 )]
 async fn version() -> Handled {
     json(&VersionRecord::current())

@@ -29,6 +29,7 @@ use crate::http::lookup;
 use crate::http::openapi::{EXECUTION, QUERY, READ, params, refusals};
 use crate::http::query::{Text, query};
 use crate::logs::{Archive, NoArchive};
+use crate::shares::Permit;
 
 /// Longest name of a file in an archive: that of a path on Linux.
 const MAX_PATH_BYTES: usize = 4096;
@@ -121,15 +122,19 @@ async fn download(
     let described = described(&archive.head, &name);
     let is_part = archive.head.length < archive.head.size;
     let status = if is_part { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
-    let pieces = stream::unfold(Some((archive, place)), |open| async move {
-        let (mut archive, place): (Archive, _) = open?;
+    Ok((status, described, body(archive, place)).into_response())
+}
+
+/// The bytes of the archive; the permit is held until the last of them.
+pub(super) fn body(archive: Archive, place: Permit) -> Body {
+    Body::from_stream(stream::unfold(Some((archive, place)), |open| async move {
+        let (mut archive, place) = open?;
         match archive.next().await? {
             Ok(bytes) => Some((Ok(bytes), Some((archive, place)))),
             // Breaks the connection, so that a part does not pass for the whole.
             Err(incomplete) => Some((Err(io::Error::other(incomplete)), None)),
         }
-    });
-    Ok((status, described, Body::from_stream(pieces)).into_response())
+    }))
 }
 
 /// A result as callers see it: an archive that its node keeps is with this service. What the node

@@ -17,6 +17,7 @@ use daemon::collect;
 use daemon::http::Operations;
 use http::HeaderMap;
 use scheduler::input::{Answer, Input, Submit, SubmitGraph};
+use scheduler::slots::Slots;
 
 use super::jobs::create;
 use super::jobs::dependencies;
@@ -67,7 +68,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
     params(params::IdempotencyKey),
     request_body(content = CreateGraphRequest, example = json!(examples::graph_submission())),
     responses((status = 200, description = "All jobs are on disk.", body = CreateGraph, example = json!(examples::create_graph()))),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::IdempotencyConflict, Code::NamespaceNotFound, Code::QuotaExceeded]])))),
 )]
 async fn create(
     State(api): State<Arc<Api>>,
@@ -107,7 +108,8 @@ async fn named(api: &Api, mut graph: AcceptedGraph) -> Result<AcceptedGraph, Fai
             }
             let is_new =
                 |other: &api_types::dependency::Dependency| members.contains(&other.job_id);
-            match dependencies::name(reads, &graph.namespace, list, is_new)? {
+            let slots = Slots::below(accepted.spec.count);
+            match dependencies::name(reads, (&accepted.spec, &slots), is_new)? {
                 Ok(named) => accepted.set_dependencies(named),
                 Err(found) => problems.extend(found.into_iter().map(|found| of(name, found))),
             }
@@ -118,7 +120,7 @@ async fn named(api: &Api, mut graph: AcceptedGraph) -> Result<AcceptedGraph, Fai
 }
 
 /// As the namespace allows each of the jobs.
-fn admitted(api: &Api, mut graph: AcceptedGraph) -> Result<AcceptedGraph, Failure> {
+pub(super) fn admitted(api: &Api, mut graph: AcceptedGraph) -> Result<AcceptedGraph, Failure> {
     let (mut problems, mut jobs) = (Vec::new(), Vec::with_capacity(graph.jobs.len()));
     for (name, accepted) in graph.jobs {
         match admission::admit(&api.view, &accepted.spec, accepted.priority_given) {
@@ -212,6 +214,7 @@ async fn describe(
         from: edge.from,
         to: edge.to,
         condition: edge.condition,
+        indexes: edge.indexes,
     });
     let (jobs, edges) = (jobs.collect(), edges.collect());
     json(&DescribeGraph { graph: Graph { id, name, namespace, create_time, state, jobs, edges } })

@@ -13,7 +13,7 @@ use scheduler::Scheduler;
 use crate::driver::CallError;
 use crate::http::api::{Api, Handled};
 use crate::http::error::Failure;
-use crate::http::openapi::{CALL, examples, refusals};
+use crate::http::openapi::{CALL, examples, refusals, refusals_of_process};
 use crate::http::respond::json;
 
 /// How long the driver may take to answer before it counts as stuck. A commit of a full batch on a
@@ -36,7 +36,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
     operation_id = "isLive",
     tag = "Health",
     responses((status = 200, description = "The process runs.", body = Alive, example = json!(examples::alive()))),
-    extensions(("x-error-codes" = json!(refusals(&[])))),
+    extensions(("x-error-codes" = json!(refusals_of_process()))),
 )]
 async fn live() -> Handled {
     json(&Alive { status: "OK".to_owned() })
@@ -55,6 +55,11 @@ async fn live() -> Handled {
     extensions(("x-error-codes" = json!(refusals(&[CALL])))),
 )]
 async fn ready(State(api): State<Arc<Api>>) -> Handled {
+    readiness(api).await
+}
+
+/// The readiness of a process that leads.
+pub(in crate::http) async fn readiness(api: Arc<Api>) -> Handled {
     if api.stopping.is_cancelled() {
         return Err(CallError::Stopping.into());
     }

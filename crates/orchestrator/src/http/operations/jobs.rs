@@ -3,6 +3,7 @@
 pub(super) mod create;
 pub(super) mod dependencies;
 mod describe;
+mod downstream;
 mod explain;
 mod rerun;
 mod summary;

@@ -14,7 +14,7 @@ use telemetry::metrics::Exposition;
 use crate::http::api::{Api, Handled};
 use crate::http::error::Failure;
 use crate::http::openapi::refusals;
-use crate::metrics::scrape::Scrape;
+use crate::metrics::scrape::{MOST_NAMESPACES, Scrape};
 
 /// How long the driver and the store may take: a scrape that waits for a stuck disk would report
 /// nothing, just when it is needed.
@@ -36,22 +36,35 @@ pub(super) fn router() -> Operations<Arc<Api>> {
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
 async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Handled {
+    scraped(api, &headers).await
+}
+
+/// The metrics of a process that leads.
+pub(in crate::http) async fn scraped(api: Arc<Api>, headers: &HeaderMap) -> Handled {
+    let is_certain = api.handle.lead().is_certain();
+    api.observer.metrics.standing.stands(is_certain, None);
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let form = Exposition::negotiate(accept);
     let inputs = api.handle.waiting_inputs();
     let seen = tokio::time::timeout(
         SCRAPE_TIMEOUT,
-        api.handle.inspect(|scheduler, now| (scheduler.waiting(now), scheduler.is_mass_silence())),
+        api.handle.inspect(|scheduler, now| {
+            let entitled = scheduler.entitled(MOST_NAMESPACES);
+            ((scheduler.waiting(now), entitled), scheduler.is_mass_silence())
+        }),
     );
     let size = api.read(|reads| Ok(reads.size()?));
     let (seen, size) = tokio::join!(seen, tokio::time::timeout(SCRAPE_TIMEOUT, size));
-    let (waiting, is_mass_silence) = seen.ok().and_then(Result::ok).unzip();
+    let (read, is_mass_silence) = seen.ok().and_then(Result::ok).unzip();
+    let (waiting, entitled) = read.unzip();
     let scrape = Scrape {
         waiting,
+        entitled: entitled.unwrap_or_default(),
         is_mass_silence,
         nodes: api.view.nodes(),
         store: size.ok().and_then(Result::ok),
         inputs,
+        members: api.members.known().counts(),
         pools: api.pools.usage(api.handle.places()),
     };
     let text = api

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use api_types::access::{DescribeNamespace, ListNamespaces, Namespace, Permissions, PutNamespace};
+use api_types::access::{DescribeNamespace, ListNamespaces, Permissions, PutNamespace};
 use api_types::engine::{EngineType, NetworkType, PublisherType, UnknownWord};
 use api_types::error::FieldError;
 use api_types::image::ImageReference;
 use api_types::job::{DEFAULT_NAMESPACE, DEFAULT_PRIORITY, MAX_PRIORITY};
+use api_types::quota::MAX_WEIGHT;
 use api_types::selector::Selector;
 use api_types::source::SourceType;
 use api_types::{Code, routes};
@@ -16,8 +17,9 @@ use axum::extract::State;
 use control_plane::records::{Expected, Record, RecordKind, RecordWrite};
 use daemon::collect;
 use daemon::http::Operations;
+use scheduler::Scheduler;
 
-use super::sealed;
+use super::{sealed, survey};
 use crate::access::token::StoredToken;
 use crate::http::api::{Api, Handled, Parameter};
 use crate::http::edge::authenticate::Access;
@@ -26,7 +28,7 @@ use crate::http::error::{BadRequest, Conflict, Failure};
 use crate::http::openapi::{BODY, CALL, QUERY, READ, examples, params, refusals};
 use crate::http::query::Query;
 use crate::http::respond::json;
-use crate::namespaces::{self, StoredNamespace};
+use crate::namespaces::{self, Held, StoredNamespace};
 use crate::{clock, names};
 
 /// The longest description, in characters.
@@ -48,17 +50,17 @@ pub(super) fn router() -> Operations<Arc<Api>> {
     operation_id = "listNamespaces",
     tag = "Access",
     responses((status = 200, description = "The namespaces.", body = ListNamespaces, example = json!(examples::list_namespaces()))),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, CALL])))),
 )]
 async fn list(State(api): State<Arc<Api>>, access: Access, _: Query) -> Handled {
     let records = api.view.records().of_kind(RecordKind::Namespace);
-    let mut listed: Vec<_> = records.iter().map(wire).collect();
-    if listed.iter().all(|namespace| namespace.name != DEFAULT_NAMESPACE) {
-        listed.push(StoredNamespace::default().wire(DEFAULT_NAMESPACE.to_owned()));
-    }
-    listed.retain(|namespace| access.caller().sees(&namespace.name));
-    listed.sort_by(|a, b| a.name.cmp(&b.name));
-    json(&ListNamespaces { namespaces: listed })
+    let stored = |record: &Record| (record.key.key.clone(), StoredNamespace::from_record(record));
+    let mut listed: BTreeMap<_, _> = records.iter().map(stored).collect();
+    listed.entry(DEFAULT_NAMESPACE.to_owned()).or_default();
+    listed.retain(|name, _| access.caller().sees(name));
+    let uses = uses(&api, listed.keys().cloned().collect()).await?;
+    let namespaces = listed.into_iter().zip(uses).map(|((name, it), used)| it.wire(name, used));
+    json(&ListNamespaces { namespaces: namespaces.collect() })
 }
 
 /// Describe Namespace
@@ -71,7 +73,7 @@ async fn list(State(api): State<Arc<Api>>, access: Access, _: Query) -> Handled 
     tag = "Access",
     params(params::NamespacePath),
     responses((status = 200, description = "The namespace.", body = DescribeNamespace, example = json!(examples::describe_namespace()))),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, &[Code::NamespaceNotFound, Code::PathNotFound]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, CALL, &[Code::NamespaceNotFound, Code::PathNotFound]])))),
 )]
 async fn describe(
     State(api): State<Arc<Api>>,
@@ -80,8 +82,12 @@ async fn describe(
     Parameter(name): Parameter,
 ) -> Handled {
     access.check(&name, || access.no_namespace(&name))?;
-    let namespace = find(&api, &name).ok_or_else(|| access.no_namespace(&name))?;
-    json(&DescribeNamespace { namespace })
+    let records = api.view.records();
+    if !namespaces::exists(records, &name) {
+        return Err(access.no_namespace(&name));
+    }
+    let namespace = namespaces::settings(records, &name);
+    described(&api, name, namespace).await
 }
 
 /// Put Namespace
@@ -106,7 +112,7 @@ async fn put(
 ) -> Handled {
     let body: PutNamespace = body.read()?;
     let permissions = checked(&name, &body)?;
-    let PutNamespace { description, permissions: _, nodes, max_priority } = body;
+    let PutNamespace { description, permissions: _, nodes, max_priority, quota, weight } = body;
     let now = clock::now();
     let record = api.view.records().get(&namespaces::key(&name));
     let before = record.as_ref().map(StoredNamespace::from_record);
@@ -121,13 +127,15 @@ async fn put(
         permissions,
         nodes,
         max_priority,
+        quota,
+        weight,
         create_time,
         modify_time: now,
     };
     let write =
         RecordWrite::json(namespaces::key(&name), Expected::as_read(record.as_ref()), &changed);
     api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
-    json(&DescribeNamespace { namespace: changed.wire(name) })
+    described(&api, name, changed).await
 }
 
 /// Delete Namespace
@@ -176,14 +184,14 @@ async fn delete(
             return Err(Conflict::NamespaceInUse { namespace: name, reason }.into());
         }
     }
-    let namespace = wire(&record);
+    let namespace = StoredNamespace::from_record(&record).wire(name, Held::default());
     api.handle.on_behalf(access.audit()).change_records(vec![record.removal()]).await?;
     json(&DescribeNamespace { namespace })
 }
 
 /// The permissions in their usual spelling, of a body without a problem.
 fn checked(name: &str, body: &PutNamespace) -> Result<Permissions, Failure> {
-    let PutNamespace { description, permissions, nodes, max_priority } = body;
+    let PutNamespace { description, permissions, nodes, max_priority, quota, weight } = body;
     let mut problems = Vec::new();
     let mut problem = |path: &str, reason: String| {
         problems.push(FieldError { path: path.to_owned(), reason });
@@ -196,6 +204,12 @@ fn checked(name: &str, body: &PutNamespace) -> Result<Permissions, Failure> {
     }
     if let Some(priority) = max_priority.filter(|priority| *priority > MAX_PRIORITY) {
         problem("MaxPriority", format!("must be between 0 and {MAX_PRIORITY}, got {priority}"));
+    }
+    if let Some(weight) = weight.filter(|weight| !(1..=MAX_WEIGHT).contains(weight)) {
+        problem("Weight", format!("must be between 1 and {MAX_WEIGHT}, got {weight}"));
+    }
+    if let Err((field, error)) = quota.amounts() {
+        problem(&format!("Quota.{field}"), error.to_string());
     }
     let selector = Selector::parse(nodes);
     if let Err(error) = &selector {
@@ -264,12 +278,19 @@ fn hosts(
     list.map(|list| list.into_iter().filter(|host| !host.is_empty()).map(usual).collect())
 }
 
-fn find(api: &Api, name: &str) -> Option<Namespace> {
-    let records = api.view.records();
-    let exists = namespaces::exists(records, name);
-    exists.then(|| namespaces::settings(records, name).wire(name.to_owned()))
+async fn described(api: &Api, name: String, namespace: StoredNamespace) -> Handled {
+    let held = uses(api, vec![name.clone()]).await?;
+    let held = held.first().copied().unwrap_or_default();
+    json(&DescribeNamespace { namespace: namespace.wire(name, held) })
 }
 
-fn wire(record: &Record) -> Namespace {
-    StoredNamespace::from_record(record).wire(record.key.key.clone())
+/// What each of these namespaces holds.
+async fn uses(api: &Api, names: Vec<String>) -> Result<Vec<Held>, Failure> {
+    let question = move |scheduler: &Scheduler| {
+        let held =
+            |name: &String| Held { used: scheduler.quota_use(name), share: scheduler.share(name) };
+        names.iter().map(held).collect::<Vec<_>>()
+    };
+    let (uses, _turn) = survey::ask(api, question).await?;
+    Ok(uses)
 }

@@ -3,12 +3,14 @@
 mod assignments;
 mod bounds;
 mod credentials;
+mod inputs;
 mod sealed;
 mod secrets;
 mod specification;
 mod streams;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::error::FieldError;
 use api_types::execution::ComputeState;
@@ -51,6 +53,9 @@ pub(super) fn router() -> Operations<Arc<Api>> {
         .merge(collect!(report))
         .merge(collect!(secrets::read))
         .merge(collect!(credentials::read))
+        .merge(collect!(inputs::results))
+        .merge(collect!(inputs::archive))
+        .merge(collect!(inputs::needed))
         .merge(collect!(streams::deliver))
 }
 
@@ -85,7 +90,8 @@ async fn join(
     match api.handle.call(Input::Join { node, request: Box::new(request) }).await? {
         Answer::Joined { session, membership, lease } => {
             api.observer.metrics.sessions.inc();
-            json(&SessionAnswer::granting(session, lease, membership))
+            let answer = SessionAnswer::granting(session, lease, membership);
+            json(&SessionAnswer { term: api.view.term().to_string(), ..answer })
         }
         other => Err(unexpected("join", &other)),
     }
@@ -118,14 +124,17 @@ async fn heartbeat(
     // The listener renews a known session without waiting for the driver.
     if let Some(NodeLease { lease, probe, .. }) = api.view.presence().heard(node, &heartbeat, boot)
     {
-        return json(&HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(lease) });
+        return json(&renewed(&api, lease, probe));
     }
     match api.handle.call(Input::Heartbeat { node, heartbeat }).await? {
-        Answer::Renewed { lease, probe } => {
-            json(&HeartbeatAnswer { probe, ..HeartbeatAnswer::granting(lease) })
-        }
+        Answer::Renewed { lease, probe } => json(&renewed(&api, lease, probe)),
         other => Err(unexpected("heartbeat", &other)),
     }
+}
+
+fn renewed(api: &Api, lease: Duration, probe: Option<u64>) -> HeartbeatAnswer {
+    let term = api.view.term().to_string();
+    HeartbeatAnswer { probe, term, ..HeartbeatAnswer::granting(lease) }
 }
 
 /// Reports

@@ -189,7 +189,7 @@ async fn delete(
     tag = "Schedules",
     params(params::SchedulePath, OneQuery, params::IdempotencyKey),
     responses((status = 200, description = "The job is on disk.", body = CreateJob, example = json!(examples::create_job()))),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, CALL, &[Code::InvalidJob, Code::InvalidRequest, Code::IdempotencyConflict, Code::ScheduleNotFound, Code::NamespaceNotFound, Code::PathNotFound, Code::Conflict]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, CALL, &[Code::InvalidJob, Code::InvalidRequest, Code::IdempotencyConflict, Code::ScheduleNotFound, Code::NamespaceNotFound, Code::PathNotFound, Code::QuotaExceeded, Code::Conflict]])))),
 )]
 async fn trigger(
     State(api): State<Arc<Api>>,

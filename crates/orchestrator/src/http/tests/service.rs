@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use api_types::dependency::Indexes;
 use api_types::{JobId, NodeId};
 use control_plane::audit::Chains;
 use control_plane::records::Record;
@@ -21,11 +22,12 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::cluster::Watched;
-use crate::driver;
+use crate::driver::{self, Writer};
 use crate::http::api::{Api, Own};
-use crate::http::{Guard, Pools, serve};
+use crate::http::{Connections, Guard, Pools, serve};
 use crate::keys::KeyRing;
 use crate::logs::LogService;
+use crate::members::Members;
 use crate::observer::Observer;
 use crate::reads::Reader;
 use crate::settings::Settings;
@@ -118,8 +120,12 @@ impl Store for Gated {
         self.store.commit(commit)
     }
 
-    fn named(&mut self, jobs: &[JobId]) -> Result<Vec<NamedJob>, StoreError> {
+    fn named(&mut self, jobs: &BTreeMap<JobId, Indexes>) -> Result<Vec<NamedJob>, StoreError> {
         self.store.named(jobs)
+    }
+
+    fn resign(&mut self) -> Result<(), StoreError> {
+        self.store.resign()
     }
 
     fn lookup(
@@ -145,12 +151,14 @@ impl Service {
         let store = Gated { store, gate: Arc::clone(&gate) };
         let view = Arc::new(View::default());
         let settings = Settings::default();
-        let (handle, _) = driver::start(
-            Box::new(store),
+        let (_, vitals) = driver::Driver::new();
+        let handle = driver::start(
+            Writer::alone(Box::new(store)),
             Arc::clone(&view),
             settings.scheduler(),
             settings.retention(),
             Observer::default(),
+            vitals,
         )
         .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -174,6 +182,7 @@ impl Service {
             cluster,
             process: "test".to_owned(),
             guard: Arc::new(Guard::new(true, "", &[])),
+            members: Arc::new(Members::of_test()),
             asks_for_credentials: false,
             protection: None,
             keys: Arc::new(keys),
@@ -182,7 +191,8 @@ impl Service {
             pages: None,
             stopping: stopping.clone(),
         });
-        tokio::spawn(serve(listener, None, Arc::clone(&api), stopping));
+        let connections = Connections { listener, held: Vec::new(), prefaces: None };
+        tokio::spawn(serve(connections, None, Arc::clone(&api), stopping));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("http://{address}/api/v1/orchestrator");
         Self { url, client, api, gate, _directory: directory }

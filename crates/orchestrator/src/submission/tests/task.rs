@@ -151,6 +151,31 @@ fn params_of_engines_are_checked() {
 }
 
 #[test]
+fn numbers_among_params_have_a_range() {
+    for (params, problem) in [
+        (
+            json!({ "WaitMilliseconds": 86_400_001 }),
+            "WaitMilliseconds: must be a whole number between 0 and 86400000, got 86400001",
+        ),
+        (
+            json!({ "WaitMilliseconds": 0.5 }),
+            "WaitMilliseconds: must be a whole number between 0 and 86400000, got 0.5",
+        ),
+        (json!({ "FailEvery": "2" }), "FailEvery: expected a whole number, got a string"),
+    ] {
+        let engine = json!({ "Engine": { "Type": "noop", "Params": params } });
+        let problems = problems(&task(engine));
+        assert_eq!(problems, [format!("Tasks[0].Engine.Params.{problem}")]);
+    }
+    let params = json!({ "FailEvery": 2, "WaitMilliseconds": null, "Other": 1 });
+    let accepted = accept_job(&task(json!({ "Engine": { "Type": "noop", "Params": params } })));
+    let kept = serde_json::to_value(&accepted.spec.tasks[0].engine.params).unwrap();
+    assert_eq!(kept, json!({ "FailEvery": 2 }));
+    let warning = "Tasks[0].Engine.Params.Other is not a known field and was ignored";
+    assert!(accepted.warnings.iter().any(|it| it == warning), "{:?}", accepted.warnings);
+}
+
+#[test]
 fn params_of_sources_are_checked() {
     let input = |kind: &str, params: Value| {
         let source = json!({ "Type": kind, "Params": params });
@@ -191,7 +216,7 @@ fn params_of_sources_are_checked() {
             "gopher",
             json!({}),
             "Type: 'gopher' is not an input source; known: inline, urldownload, localdirectory, s3, \
-             repoclone, repoclonelfs, ipfs",
+             repoclone, repoclonelfs, ipfs, job",
         ),
     ] {
         assert_eq!(problems(&input(kind, params)), [format!("{path}.{problem}")]);

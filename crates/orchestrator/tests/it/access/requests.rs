@@ -7,11 +7,12 @@ use super::{HOME_CREDENTIAL, HOME_SECRET, NO_NODE, Request, TOKENS, credential};
 use crate::server::{JOBS, job_with};
 
 /// The requests about the cluster as a whole.
-pub(super) fn of_cluster() -> [(&'static str, Request); 3] {
+pub(super) fn of_cluster() -> [(&'static str, Request); 4] {
     [
         ("describeCluster", "cluster"),
         ("readClusterLoad", "cluster/load"),
         ("readClusterDemand", "cluster/demand"),
+        ("listMembers", "cluster/members"),
     ]
     .map(|(operation, path)| {
         (operation, (Method::GET, format!("/api/v1/orchestrator/{path}"), None))
@@ -31,7 +32,7 @@ pub(super) fn of_process() -> [(&'static str, Request); 5] {
 }
 
 /// The requests about nodes, and of nodes.
-pub(super) fn of_nodes(node: &str) -> [(&'static str, Request); 19] {
+pub(super) fn of_nodes(node: &str) -> [(&'static str, Request); 22] {
     let (get, put, post, delete) = (Method::GET, Method::PUT, Method::POST, Method::DELETE);
     let cluster = |path: &str| format!("/api/v1/orchestrator/{path}");
     [
@@ -50,6 +51,9 @@ pub(super) fn of_nodes(node: &str) -> [(&'static str, Request); 19] {
         ("renewCertificate", (post.clone(), format!("{node}/certificate"), Some(json!({})))),
         ("readSecrets", (post.clone(), format!("{node}/secrets"), Some(json!({})))),
         ("readCredentials", (post.clone(), format!("{node}/credentials"), Some(json!({})))),
+        ("readInputResults", (post.clone(), format!("{node}/inputs"), Some(json!({})))),
+        ("readInputArchive", (post.clone(), format!("{node}/inputs/archive"), Some(json!({})))),
+        ("listNeededArchives", (post.clone(), format!("{node}/archives/needed"), Some(json!({})))),
         ("enrolNode", (post.clone(), cluster("nodes/join"), Some(json!({})))),
         ("listNodeTokens", (get.clone(), cluster("nodes/tokens"), None)),
         ("createNodeToken", (post.clone(), cluster("nodes/tokens"), Some(json!({})))),

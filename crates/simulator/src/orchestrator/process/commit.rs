@@ -1,7 +1,7 @@
 //! The commits of a process, and the terms that it begins.
 
 use api_types::Timestamp;
-use control_plane::batch::NumberedCommit;
+use control_plane::batch::{Content, NumberedCommit};
 use control_plane::clock::Stamp;
 use control_plane::step::{Event, TakeError, TermState};
 use control_plane::store::{Outcome, StoreError};
@@ -15,6 +15,9 @@ use crate::summary::Sabotage;
 
 /// How long a slow commit takes, in milliseconds.
 const SLOW_COMMIT: std::ops::Range<u64> = 500..40_000;
+
+/// The same of a shared store, which gives an attempt up after a second.
+const SLOW_SHARED_COMMIT: std::ops::Range<u64> = 500..1_000;
 
 /// A commit that takes a while. Until it ends, only heartbeats are answered.
 pub(super) struct SlowCommit {
@@ -52,8 +55,20 @@ impl Process {
     ) {
         self.show_witness(&commit, around);
         *around.slow_commits += 1;
-        let until = around.now + random.millis(SLOW_COMMIT);
+        let until = around.now
+            + random.millis(match self.step.trusted_until() {
+                None => SLOW_COMMIT,
+                Some(_) => SLOW_SHARED_COMMIT,
+            });
         self.slow = Some(SlowCommit { commit, began, until });
+    }
+
+    /// Sabotage: what waits for an empty commit leaves without it, as long as trust lasts.
+    fn is_skipped(&self, commit: &NumberedCommit, sabotage: Option<Sabotage>) -> bool {
+        let Content::Batch(batch) = &commit.content else { return false };
+        let is_renewal = self.step.renewal_due().is_none_or(|due| due <= commit.stamp.moment);
+        let is_proof = batch.is_empty() && !is_renewal;
+        sabotage == Some(Sabotage::SkipProofs) && is_proof
     }
 
     fn show_witness(&self, commit: &NumberedCommit, around: &mut Surroundings<'_>) {
@@ -70,6 +85,9 @@ impl Process {
         plan: &mut Plan<'_>,
         outgoing: &mut Vec<Outgoing>,
     ) -> Result<Outcome, StoreError> {
+        if self.is_skipped(&commit, around.sabotage) {
+            return Ok(Outcome::Idle);
+        }
         self.show_witness(&commit, around);
         if self.cut_off_until > around.now {
             return Err(StoreError::Unavailable);
@@ -78,7 +96,7 @@ impl Process {
             return around.disk.commit(&commit, around.now);
         }
         match plan.random.within(0..3) {
-            0 => drop(around.disk.commit(&commit, around.now)),
+            0 => around.disk.commit_unseen(&commit, around.now),
             1 => outgoing.push(Outgoing::Late(commit)),
             _ => {}
         }
@@ -98,9 +116,12 @@ impl Process {
         if self.cut_off_until > around.now {
             return Err(StoreError::Unavailable.into());
         }
-        let progress = around.disk.take(around.now)?;
+        let progress = around.disk.take(Some(self.term), around.now)?;
+        self.term = progress.term;
         let mint = Mint::from_seed(random.seed());
         let settings = sabotaged_settings(self.settings, around.sabotage);
-        around.disk.read(|store| TermState::load(store, progress, settings, mint, || stamp.moment))
+        around
+            .disk
+            .read(|store| TermState::load(store, progress, settings, mint, || stamp.moment, &|| {}))
     }
 }

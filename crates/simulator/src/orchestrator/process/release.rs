@@ -30,12 +30,17 @@ impl Process {
         outgoing: &mut Vec<Outgoing>,
     ) {
         self.publish(&release);
+        let is_leading = around.disk.is_led_by(self.term);
         let disk = &*around.disk;
         for held in release.held {
             if let (Delivery::Effect(effect), Some(digest)) = (&held, &mut *around.digest) {
                 digest.add_effect(effect);
             }
             match held {
+                Delivery::Reply(_, Reply::Answer(input::Answer::Assignments(_))) if !is_leading => {
+                    // What is missing in it stops.
+                    panic!("a snapshot leaves a process that has lost the lead")
+                }
                 Delivery::Reply(caller, reply) => self.reply(caller, reply, disk, outgoing),
                 Delivery::Effect(Effect::CloseStream { node }) => {
                     let closed = self.streams.remove(&node);
@@ -60,7 +65,7 @@ impl Process {
                 stored.expect("anything may be there before");
                 Answer::Done
             }
-            Reply::Asked(_) => panic!("the simulator never asks"),
+            Reply::Asked(_) | Reply::Proved => panic!("the simulator never asks"),
             Reply::GraphCreated(_) => panic!("the simulator submits its jobs one by one"),
             Reply::Answer(answer) => match answer {
                 input::Answer::Submitted { job, .. } => Answer::Submitted { job },

@@ -1,168 +1,23 @@
 //! The demo cluster in containers: `deploy/image.sh`, `deploy/compose.yaml`, `deploy/cluster.sh`.
 
 use std::fs;
-use std::process::{Command, Output};
 
-use api_client::{Client, Credentials, ExecutionsQuery, NodesQuery, Options, Trust};
-use api_types::JobId;
-use api_types::execution::{ComputeState, Execution};
+use api_client::{Credentials, NodesQuery};
+use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use api_types::node::Connection;
 use api_types::secret::PutSecret;
 use serde_json::{Value, json};
 use task_image::{docker, image};
-use tempfile::TempDir;
-use testbed::harness::{DataUrl, batch, binary, eventually};
+use testbed::harness::{DataUrl, batch, eventually};
 
-use super::{has, root, text_of};
-
-/// Lease of a node in seconds.
-const NODE_TTL: &str = "3";
-
-/// The cluster of this test. Dropping it stops the cluster and removes its image.
-struct Containers {
-    name: String,
-    image: String,
-    port: u16,
-    /// Where the cluster leaves what one needs to sign in.
-    files: TempDir,
-    ended: bool,
-}
-
-// === impl Containers ===
-
-impl Containers {
-    /// Starts the cluster with an image of the tests' programs and their libraries.
-    fn start() -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let port = listener.local_addr().expect("it is bound").port();
-        drop(listener);
-        let name = format!("testbed-{}-{port}", std::process::id());
-        let image = format!("{name}:latest");
-        let programs = programs();
-        let made = Command::new(root().join("deploy/image.sh"))
-            .args(["--tag", &image, "--binaries"])
-            .arg(programs.path())
-            .output()
-            .expect("it starts");
-        assert!(made.status.success(), "{}", text_of(&made));
-        let files = tempfile::tempdir().expect("a temporary directory");
-        let cluster = Self { name, image, port, files, ended: false };
-        let up = cluster.run(&["up"]);
-        assert!(up.status.success(), "{}", text_of(&up));
-        let ca = cluster.file("ca.crt");
-        let ca = api_client::authority_key(&ca).expect("the CA of the cluster");
-        for line in [
-            format!("up: {}", cluster.url()),
-            format!("CA: sha256:{ca}"),
-            format!("sign in: jobctl login --url {} --token-file ", cluster.url()),
-        ] {
-            assert!(text_of(&up).contains(&line), "{}", text_of(&up));
-        }
-        cluster
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(root().join("deploy/cluster.sh"))
-            .args(arguments)
-            .env("CLUSTER_NAME", &self.name)
-            .env("CLUSTER_IMAGE", &self.image)
-            .env("CLUSTER_PORT", self.port.to_string())
-            .env("CLUSTER_NODE_TTL", NODE_TTL)
-            .env("CLUSTER_FILES", self.files.path().join("files"))
-            .output()
-            .expect("it starts")
-    }
-
-    fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
-    }
-
-    fn file(&self, name: &str) -> String {
-        let path = self.files.path().join("files").join(name);
-        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-    }
-
-    fn client_with(&self, credentials: Credentials) -> Client {
-        let trust = Trust::Authority(self.file("ca.crt"));
-        Client::with(Options { base_url: self.url(), trust, credentials, ..Options::default() })
-            .expect("good options")
-    }
-
-    fn client(&self) -> Client {
-        self.client_with(Credentials::Bearer(self.file("admin.token").trim().to_owned()))
-    }
-
-    /// What the sign-in that `up` prints does, and a command after it.
-    fn jobctl(&self, arguments: &[&str]) -> Output {
-        Command::new(binary("jobctl"))
-            .args(arguments)
-            .env_clear()
-            .env("HOME", self.files.path())
-            .output()
-            .expect("it starts")
-    }
-
-    /// Containers, volumes and networks of this cluster that docker lists.
-    fn leftovers(&self) -> String {
-        let filter = format!("name={}", self.name);
-        [&["ps", "--all"][..], &["volume", "ls"], &["network", "ls"]]
-            .iter()
-            .map(|kind| {
-                let listed = Command::new("docker")
-                    .args(*kind)
-                    .args(["--quiet", "--filter", &filter])
-                    .output()
-                    .expect("docker starts");
-                text_of(&listed)
-            })
-            .collect()
-    }
-}
-
-impl Drop for Containers {
-    fn drop(&mut self) {
-        if !self.ended {
-            if std::thread::panicking() {
-                eprintln!("{}", text_of(&self.run(&["logs", "--tail=100"])));
-            }
-            drop(self.run(&["down"]));
-        }
-        drop(Command::new("docker").args(["rmi", "--force", &self.image]).output());
-    }
-}
-
-/// A directory with links to the tests' programs.
-fn programs() -> TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    for name in ["orchestrator", "compute-agent", "wasm-runner", "jobctl"] {
-        std::os::unix::fs::symlink(binary(name), directory.path().join(name)).expect("a new link");
-    }
-    directory
-}
-
-async fn executions(client: &Client, id: JobId) -> Vec<Execution> {
-    client.job_executions(id, &ExecutionsQuery::default()).await.expect("a page").executions
-}
-
-async fn submit(client: &Client, job: &Value) -> JobId {
-    let body = json!({ "Job": job }).to_string();
-    client.create_job_raw(body.into(), None).await.expect("it is accepted").job_id
-}
-
-async fn wait_for_state(client: &Client, id: JobId, expected: JobStateType) {
-    eventually(&format!("the job is {expected}"), async || {
-        let state = client.describe_job(id).await.map_err(|error| error.to_string())?.state;
-        if state.state_type == expected { Ok(()) } else { Err(format!("{state:?}")) }
-    })
-    .await;
-}
+use super::containers::{Containers, executions, has_compose, submit, wait_for_state};
+use super::{root, text_of};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "long"]
 async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind() {
-    let v2 = Command::new("docker").args(["compose", "version"]).output();
-    if !v2.is_ok_and(|output| output.status.success()) && !has("docker-compose", "docker-compose") {
+    if !has_compose() {
         return;
     }
     let engine = match docker::connect().await {

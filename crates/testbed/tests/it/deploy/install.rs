@@ -167,7 +167,7 @@ fn an_upgrade_replaces_programs_keeps_settings_and_says_what_is_new() {
     for line in [
         "kept: /etc/orchestrator/orchestrator.toml\n",
         "  a fresh installation sets auth = \"required\"\n",
-        "  it does not mention data_dir auth approve_new_nodes drain_deadline ",
+        "  it does not mention data_dir store advertise status_listen auth approve_new_nodes ",
         "kept: /etc/compute-agent/compute-agent.toml\n",
     ] {
         assert!(output.contains(line), "{output}");

@@ -1,4 +1,4 @@
-//! Every setting appears in the sample settings files, in `--help` and in `docs/operations.md`.
+//! Every setting appears in the sample settings files and in `--help`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -171,28 +171,4 @@ fn help_lists_every_setting() {
             assert!(help.contains(&format!("  {variable}  [{path}]\n")), "no {variable}:\n{help}");
         }
     }
-}
-
-#[test]
-fn the_operations_page_has_a_row_for_every_setting() {
-    let page = fs::read_to_string(root().join("docs/operations.md")).unwrap();
-    let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
-    let mut missing = Vec::new();
-    for daemon in daemons() {
-        for path in &daemon.known {
-            let variable = daemon.variable(path);
-            // Settings of one table may share a row: `PREFIX_TABLE__ONE`, `__OTHER`.
-            let (table, key) = variable.rsplit_once("__").unwrap_or((&variable, ""));
-            let found = rows.iter().any(|row| {
-                row.contains(&format!("`{variable}`"))
-                    || (!key.is_empty()
-                        && row.contains(&format!("`{table}__"))
-                        && row.contains(&format!("`__{key}`")))
-            });
-            if !found {
-                missing.push(variable);
-            }
-        }
-    }
-    assert!(missing.is_empty(), "docs/operations.md, \"Settings\", lacks a row for {missing:?}");
 }

@@ -110,6 +110,16 @@ impl Process {
         let status = self.0.wait().expect("it is a child");
         assert!(status.success(), "{status}");
     }
+
+    /// It does not start on data that it could misread.
+    async fn refused(mut self, machine: &Machine) {
+        let status = eventually_within(PATIENCE, "the former release to give up", async || {
+            let status = self.0.try_wait().expect("it is a child");
+            status.ok_or_else(|| "it runs".to_owned())
+        })
+        .await;
+        assert!(!status.success(), "{}", machine.logs());
+    }
 }
 
 impl Drop for Process {
@@ -172,19 +182,36 @@ async fn each_ran_once(client: &Client, jobs: &[JobId], machine: &Machine) {
     }
 }
 
-/// Puts the backup of the upgrade in place of the database, if the former release needs it; whether
-/// it does.
-fn restore_backup(data: &Path) -> bool {
+/// The backup that the upgrade made, if the former release needs it.
+fn backup_in(data: &Path) -> Option<PathBuf> {
     let files = fs::read_dir(data).expect("the data directory").map(|file| file.expect("a file"));
     let is_backup = |name: &str| name.starts_with("orchestrator-format-");
     let mut backups = files.filter(|file| file.file_name().to_str().is_some_and(is_backup));
-    let Some(backup) = backups.next().map(|file| file.path()) else { return false };
+    backups.next().map(|file| file.path())
+}
+
+/// Puts the backup of the upgrade in place of the database.
+fn restore(backup: &Path, data: &Path) {
     fs::rename(backup, data.join("orchestrator.db")).expect("the backup is there");
     for file in ["orchestrator.db-wal", "orchestrator.db-shm"] {
         // A clean stop leaves neither.
         let _ = fs::remove_file(data.join(file));
     }
-    true
+}
+
+/// A part of a new job fails, which the former release cannot record.
+async fn runs_a_part(machine: &Machine) {
+    let mut job = noop();
+    (job["Count"], job["MaxFailed"]) = (json!(4), json!(-1));
+    job["Tasks"][0]["Engine"]["Params"] = json!({ "FailEvery": 2 });
+    let client = machine.client();
+    let created = client.create_job_raw(json!({ "Job": job }).to_string().into(), None).await;
+    let id = created.expect("it is accepted").job_id;
+    eventually_within(PATIENCE, "half of the job to fail", async || {
+        let job = client.describe_job(id).await.map_err(|error| error.to_string())?;
+        if job.state.failed_indexes == "1,3" { Ok(()) } else { Err(format!("{:?}", job.state)) }
+    })
+    .await;
 }
 
 async fn runs_a_job(machine: &Machine) {
@@ -218,11 +245,18 @@ async fn both_releases_take_turns_under_load_and_nothing_is_lost() {
     let two = machine.agent(Release::Current, "two");
     let jobs = load.await.expect("every job is accepted");
     each_ran_once(&machine.client(), &jobs, &machine).await;
+    runs_a_part(&machine).await;
 
     // Back again, the orchestrator first. Without a backup, everything is there; otherwise what was
     // accepted before the upgrade is.
     orchestrator.stop();
-    let is_restored = restore_backup(&machine.data("orchestrator"));
+    let data = machine.data("orchestrator");
+    let backup = backup_in(&data);
+    if let Some(backup) = &backup {
+        machine.orchestrator(Release::Former).refused(&machine).await;
+        restore(backup, &data);
+    }
+    let is_restored = backup.is_some();
     let stay = if is_restored { &jobs[..before_the_upgrade] } else { &jobs };
     let _orchestrator = machine.orchestrator(Release::Former);
     eventually("the former release to answer", async || {

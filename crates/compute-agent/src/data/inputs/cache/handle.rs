@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tokio::sync::OwnedMutexGuard;
 use tracing::{debug, warn};
 
-use super::parent::ParentCache;
 use super::{Cache, blocking, keep, link_if_there};
+use crate::data::inputs::fetcher::parent::Parent;
 use crate::data::inputs::placement::Quota;
 use crate::data::retry::AttemptError;
 
@@ -20,7 +20,7 @@ pub(crate) enum CacheHandle<'a> {
         cache: &'a Cache,
         namespace: &'a str,
     },
-    Parent(&'a ParentCache),
+    Parent(&'a Parent),
 }
 
 /// What the cache has.

@@ -5,13 +5,20 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use agent_core::execution::Failure;
+use api_types::ExecutionId;
 use api_types::credential::CredentialValue;
-use api_types::source::InputSource;
+use api_types::job_input::InputResults;
+use api_types::source::{InputSource, SourceSpec, SourceType};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::data::credentials::named;
 use crate::data::inputs::placement::{
     InputDestination, MountedInput, Quota, QuotaRecord, check_file_name,
 };
+use crate::data::retry::AttemptError;
 use crate::host::settings::{AwsVariables, InputSettings, IpfsSettings, S3Settings, Settings};
 
 /// Memory of the process. Transfers are streamed, so it is the same for every size of input.
@@ -26,6 +33,8 @@ pub(crate) const VARIABLES: [&str; 4] =
 pub(crate) struct Order {
     pub(crate) input: InputSource,
     pub(crate) credential: Option<CredentialValue>,
+    /// What an input has that is results of a job.
+    pub(crate) results: Option<InputResults>,
     pub(crate) place: InputDestination,
     pub(crate) quota: QuotaRecord,
     pub(crate) settings: FetchSettings,
@@ -57,6 +66,12 @@ pub(crate) enum FromFetcher {
     },
     /// The directory of the last [`Find`](Self::Find) is complete.
     Fetched,
+    /// Begin the archive that this execution published.
+    Open {
+        published_by: ExecutionId,
+    },
+    /// More of the archive that was opened last.
+    Read,
     Done {
         mounted: MountedInput,
         taken_bytes: u64,
@@ -70,9 +85,41 @@ pub(crate) enum FromFetcher {
 /// To the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToFetcher {
-    Linked { bytes: u64 },
+    Linked {
+        bytes: u64,
+    },
     Missing,
     Kept,
+    Opened,
+    /// The end, if it is empty.
+    Piece {
+        base64: String,
+    },
+    /// No archive can be had, or no more of it.
+    Unavailable {
+        failure: Failure,
+        is_transient: bool,
+    },
+}
+
+// === impl ToFetcher ===
+
+impl ToFetcher {
+    pub(super) fn piece(piece: Option<io::Result<Bytes>>) -> Self {
+        match piece {
+            Some(Ok(bytes)) => Self::Piece { base64: STANDARD.encode(bytes) },
+            None => Self::Piece { base64: String::new() },
+            Some(Err(error)) => Self::unavailable(AttemptError::transient(error.to_string())),
+        }
+    }
+
+    pub(super) fn unavailable(error: AttemptError) -> Self {
+        let (failure, is_transient) = match error {
+            AttemptError::Transient(failure) => (failure, true),
+            AttemptError::Permanent(failure) => (failure, false),
+        };
+        Self::Unavailable { failure, is_transient }
+    }
 }
 
 // === impl Order ===
@@ -80,18 +127,19 @@ pub(crate) enum ToFetcher {
 impl Order {
     pub(crate) fn new(
         input: &InputSource,
-        credential: Option<&CredentialValue>,
+        (credential, results): (Option<&CredentialValue>, Option<&InputResults>),
         place: &InputDestination,
         quota: &Quota,
         settings: &FetchSettings,
     ) -> Self {
         let mut settings = settings.clone();
-        if !needs_credentials(input) || credential.is_some() {
+        if !needs_credentials(input, results) || credential.is_some() {
             settings.aws.clear();
         }
         Self {
             input: input.clone(),
             credential: credential.cloned(),
+            results: results.cloned(),
             place: place.clone(),
             quota: quota.record(),
             settings,
@@ -121,8 +169,14 @@ impl Order {
     }
 }
 
-fn needs_credentials(input: &InputSource) -> bool {
-    input.source.source_type == api_types::source::SourceType::S3
+/// Whether the node's own credentials may be needed.
+fn needs_credentials(input: &InputSource, results: Option<&InputResults>) -> bool {
+    let of_results = results.into_iter().flat_map(|results| &results.results);
+    let mut sources = of_results.filter_map(|result| result.source.as_ref());
+    let is_of_node = |source: &SourceSpec| {
+        source.source_type == SourceType::S3 && named(&source.params).is_none()
+    };
+    input.source.source_type == SourceType::S3 || sources.any(is_of_node)
 }
 
 // === impl FetchSettings ===
@@ -189,7 +243,7 @@ mod tests {
             let place = InputDestination::new(directory.path().to_owned(), &input);
             let quota = Quota::new(1, LimitedBy::Node, crate::testing::any_disk());
             let settings = FetchSettings::from_settings(&Settings::default());
-            let order = Order::new(&input, None, &place, &quota, &settings);
+            let order = Order::new(&input, (None, None), &place, &quota, &settings);
             let mounted =
                 MountedInput { source: source.clone(), target: target.to_owned(), writable: false };
             order.is_own_mount(&mounted).unwrap()

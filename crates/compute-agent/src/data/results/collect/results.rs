@@ -63,8 +63,7 @@ pub(super) async fn take_in(
                 error @ (ArchiveError::TooManyEntries
                 | ArchiveError::Escape { .. }
                 | ArchiveError::Unusable { .. }
-                | ArchiveError::TooDeep
-                | ArchiveError::Sparse { .. }),
+                | ArchiveError::TooDeep),
             ),
         ) => {
             intake.spoil(Failure::task(format!("cannot collect {which}: {error}")));
@@ -84,7 +83,7 @@ pub(super) async fn take_in(
         }
         (Err(error), _) => Err(error.into()),
         (Ok(()), Err(ArchiveError::Io(error))) => Err(error.into()),
-        (Ok(()), Ok(Unpacked { bytes, omitted })) => {
+        (Ok(()), Ok(Unpacked { bytes, omitted, .. })) => {
             intake.taken_bytes = intake.taken_bytes.saturating_add(bytes);
             let count = omitted.count();
             intake.omitted.add_below(&result.name, omitted);

@@ -100,9 +100,10 @@ impl Bench {
         tokio::time::timeout(Duration::from_secs(60), looking).await.expect("idle sandboxes");
     }
 
-    async fn end(self, runs: &[Run]) {
-        self.keeping.abort();
-        let _ = self.keeping.await;
+    async fn end(mut self, runs: &[Run]) {
+        if !self.keeping.is_finished() {
+            self.die().await;
+        }
         for run in runs {
             self.engine.remove(run.id).await.expect("it is removed");
         }
@@ -270,7 +271,7 @@ async fn a_leased_sandbox_waits_for_the_next_agent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_is_free_when_its_task_has_ended_although_the_container_still_exists() {
     let node_id = node();
-    let Some(bench) = Bench::start(node_id, 1).await else { return };
+    let Some(mut bench) = Bench::start(node_id, 1).await else { return };
     bench.idle(1).await;
     let (ended, next) = (bench.run().await, bench.run().await);
     bench.prepare(&ended).await;
@@ -282,7 +283,7 @@ async fn a_slot_is_free_when_its_task_has_ended_although_the_container_still_exi
     let (exit, ()) = tokio::join!(bench.engine.wait(ended.id), runs);
     exit.expect("it ends");
     bench.idle(1).await;
-    bench.keeping.abort();
+    bench.die().await;
 
     // A restarted agent finds it free as well.
     let bench = Bench::start(node_id, 1).await.expect("the Engine answered before");
@@ -295,18 +296,18 @@ async fn a_slot_is_free_when_its_task_has_ended_although_the_container_still_exi
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unseen_container_does_not_share_a_sandbox_leased_in_the_meantime() {
     let node_id = node();
-    let Some(dead) = Bench::start(node_id, 1).await else { return };
+    let Some(mut dead) = Bench::start(node_id, 1).await else { return };
     dead.idle(1).await;
     let (late, other) = (dead.run().await, dead.run().await);
     dead.prepare(&late).await;
-    dead.keeping.abort();
+    dead.die().await;
     // The next agent saw the sandbox but not yet the container, and leased it.
-    let Some(bench) = Bench::start(node_id, 0).await else { return };
+    let Some(mut bench) = Bench::start(node_id, 0).await else { return };
     let mode = dead.mode_of(&late).await;
     let sandbox = mode.strip_prefix(JOINS).expect("it joins a sandbox").to_owned();
     let now = clock::steady();
+    bench.die().await;
     let pool = || bench.engine.sandboxes.pool();
-    bench.keeping.abort();
     pool().add(sandbox.clone(), now);
     pool().inspected(&sandbox, &pool::Inspection::Clean, now);
     pool().give_back(late.id, now);

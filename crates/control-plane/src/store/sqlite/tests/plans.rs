@@ -6,10 +6,12 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::{Backend, Directory, directory};
 use crate::store::contract::{Model, Random, random_query};
+use crate::store::select::Selection;
+use crate::store::select::search::Window;
 use crate::store::sqlite::connection::keep_statements;
 use crate::store::sqlite::events;
-use crate::store::sqlite::search::{self, Window};
-use crate::store::sqlite::select::Selection;
+use crate::store::sqlite::search;
+use crate::store::sqlite::select::{Sqlite, used};
 use crate::store::{JobOrder, JobPosition, JobQuery, Namespaces, SearchQuery};
 
 /// Counting up to here always finds a smallest source among those that can be counted.
@@ -35,7 +37,8 @@ fn walking_and_sorting_find_the_same_jobs() {
         let expected = model.find(&query);
         let expected = &expected[..expected.len().min(query.limit as usize + 1)];
         for counted in [0, 20, EVERYTHING] {
-            let numbers = Selection::new(&query, counted).numbers(&connection).unwrap();
+            let numbers =
+                Selection::new(&query, counted).numbers(&mut Sqlite(&connection)).unwrap();
             let found: Vec<_> = numbers
                 .iter()
                 .map(|number| {
@@ -51,10 +54,12 @@ fn walking_and_sorting_find_the_same_jobs() {
 
 /// The steps of SQLite's query plan, without lookups of one row.
 fn plan(connection: &Connection, query: &JobQuery, counted: usize) -> Vec<String> {
-    let (sql, parameters) = Selection::new(query, counted).statement(connection).unwrap();
+    let (sql, parameters) =
+        Selection::new(query, counted).statement(&mut Sqlite(connection)).unwrap();
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let used = used(&statement, &parameters);
     let steps = statement
-        .query_map(params_from_iter(parameters), |row| row.get::<_, String>(3))
+        .query_map(params_from_iter(used), |row| row.get::<_, String>(3))
         .unwrap()
         .map(Result::unwrap);
     steps
@@ -212,7 +217,7 @@ fn a_statement_does_not_grow_with_the_values_of_a_selector() {
         let values: Vec<_> = (0..values).map(|n| n.to_string()).collect();
         let labels = format!("env in ({0}),n notin ({0})", values.join(","));
         let query = query(&labels, JobOrder::CreateTime);
-        Selection::new(&query, 20).statement(&connection).unwrap()
+        Selection::new(&query, 20).statement(&mut Sqlite(&connection)).unwrap()
     };
     let ((few, _), (many, parameters)) = (statement(20), statement(250));
     assert_eq!(few, many);

@@ -40,11 +40,11 @@ fn format(dir: &Path) -> (u32, u32) {
 }
 
 /// An empty file of a later release.
-fn later() -> Directory {
+fn later() -> Option<Directory> {
     let directory = directory();
     drop(directory.open());
     bump(directory.path());
-    directory
+    Some(directory)
 }
 
 store_contract!(later);

@@ -14,7 +14,8 @@ use scheduler::change::{Changes, EventSubject};
 
 use super::{Backend, Directory, directory};
 use crate::store::contract::{Put, Random, Sample, load};
-use crate::store::sqlite::select::{COUNTED, Selection};
+use crate::store::select::{COUNTED, Selection};
+use crate::store::sqlite::select::{Sqlite, used};
 use crate::store::{JobOrder, JobPosition, JobQuery, Namespaces, Store};
 
 /// How many jobs the larger store holds.
@@ -169,9 +170,10 @@ fn filled(jobs: u64) -> Filled {
 /// Steps of SQLite's virtual machine for the page, which do not depend on the hardware.
 fn steps(filled: &Filled, query: &JobQuery) -> i32 {
     let selection = Selection::new(query, COUNTED);
-    let (sql, parameters) = selection.statement(&filled.connection).unwrap();
+    let (sql, parameters) = selection.statement(&mut Sqlite(&filled.connection)).unwrap();
     let mut statement = filled.connection.prepare(&sql).unwrap();
-    let mut rows = statement.query(params_from_iter(parameters)).unwrap();
+    let used = used(&statement, &parameters);
+    let mut rows = statement.query(params_from_iter(used)).unwrap();
     while rows.next().unwrap().is_some() {}
     drop(rows);
     statement.get_status(StatementStatus::VmStep)

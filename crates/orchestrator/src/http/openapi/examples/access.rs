@@ -7,6 +7,7 @@ use api_types::access::{
 };
 
 use api_types::audit::{AuditChain, AuditOutcome, AuditRecord, ListAudit};
+use api_types::quota::{NamespaceUsage, Quota};
 
 use super::records::MOMENT;
 
@@ -37,6 +38,15 @@ fn permissions() -> Permissions {
     }
 }
 
+fn quota() -> Quota {
+    Quota {
+        cpu: Some("8".to_owned()),
+        memory: Some("32GB".to_owned()),
+        queued_executions: Some(1000),
+        ..Quota::default()
+    }
+}
+
 fn namespace() -> Namespace {
     Namespace {
         name: "ci".to_owned(),
@@ -44,6 +54,15 @@ fn namespace() -> Namespace {
         permissions: permissions(),
         nodes: "pool=ci".to_owned(),
         max_priority: 60,
+        quota: quota(),
+        usage: NamespaceUsage {
+            cpu: "6.5".to_owned(),
+            memory: 12_000_000_000,
+            executions: 13,
+            share: 0.203_125,
+            ..NamespaceUsage::default()
+        },
+        weight: 3,
         create_time: MOMENT.rfc3339_seconds(),
         modify_time: MOMENT.rfc3339_seconds(),
     }
@@ -81,6 +100,8 @@ pub(in crate::http) fn put_namespace() -> PutNamespace {
         permissions: permissions(),
         nodes: "pool=ci".to_owned(),
         max_priority: Some(60),
+        quota: quota(),
+        weight: Some(3),
     }
 }
 

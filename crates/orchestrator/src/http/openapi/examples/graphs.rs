@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api_types::GraphId;
-use api_types::dependency::Condition;
+use api_types::dependency::{Condition, Indexes};
 use api_types::graph::{
     CreateGraph, CreateGraphRequest, DescribeGraph, Graph, GraphEdge, GraphJob, GraphSummary,
     ListGraphs,
@@ -48,7 +48,12 @@ pub(in crate::http) fn describe_graph() -> DescribeGraph {
             job("build", JOB, JobStateType::Running, ""),
             job("test", OTHER_JOB, JobStateType::Queued, waits),
         ],
-        edges: vec![GraphEdge { from: JOB, to: OTHER_JOB, condition: Condition::Completed }],
+        edges: vec![GraphEdge {
+            from: JOB,
+            to: OTHER_JOB,
+            condition: Condition::Completed,
+            indexes: Indexes::All,
+        }],
     };
     DescribeGraph { graph }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::job::{CreateJob, DryRun, Job, JobState, JobStateType, JobType};
+use api_types::rerun::DownstreamJob;
 use api_types::submission::CreateJobRequest;
 use api_types::{Code, GraphId, routes};
 use axum::body::Bytes;
@@ -16,6 +17,7 @@ use scheduler::change::FIRST_VERSION;
 use scheduler::input::{Refusal, Submit};
 use scheduler::plan::JobPlan;
 use scheduler::rerun::Rerun;
+use scheduler::slots::Slots;
 use scheduler::{Preview, Reasons, Scheduler};
 
 use super::dependencies;
@@ -85,7 +87,7 @@ pub(super) enum Created {
         body = inline(Created),
         example = json!(examples::create_job()),
     )),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound, Code::QuotaExceeded]])))),
 )]
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
@@ -100,7 +102,8 @@ pub(super) async fn create(
         Language::Yaml => accept_yaml(&api, &mut body).await?,
     };
     lookup::namespace(&api, &access, &accepted.spec.namespace)?;
-    let accepted = dependencies::resolve(&api, accepted).await?;
+    let slots = Slots::below(accepted.spec.count);
+    let accepted = dependencies::resolve(&api, accepted, slots).await?;
     let admission = admission::admit(&api.view, &accepted.spec, accepted.priority_given)
         .map_err(BadRequest::Job)?;
     let accepted = match accepted.spec_json.len() {
@@ -108,7 +111,7 @@ pub(super) async fn create(
         _ => blocking(move || accepted.admitted(admission)).await?,
     };
     if query.dry_run {
-        return preview(&api, accepted, None).await;
+        return preview(&api, accepted, None, Vec::new()).await;
     }
     submit(&api, &access, &headers, accepted, key, None).await
 }
@@ -160,7 +163,7 @@ pub(super) async fn submit(
         body = inline(Created),
         example = json!(examples::create_job()),
     )),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound, Code::QuotaExceeded]])))),
 )]
 pub(super) async fn create_by_post(
     state: State<Arc<Api>>,
@@ -289,7 +292,12 @@ pub(in crate::http::operations) async fn idempotency_key(
     Ok(Some(IdempotencyKey { key, body_hash }))
 }
 
-pub(super) async fn preview(api: &Api, accepted: Accepted, rerun: Option<Arc<Rerun>>) -> Handled {
+pub(super) async fn preview(
+    api: &Api,
+    accepted: Accepted,
+    rerun: Option<Arc<Rerun>>,
+    downstream: Vec<DownstreamJob>,
+) -> Handled {
     let Accepted { id, id_given, spec, warnings, .. } = accepted;
     if id_given {
         let taken = api.read(move |reads| Ok(reads.job(id)?.is_some())).await?;
@@ -301,11 +309,9 @@ pub(super) async fn preview(api: &Api, accepted: Accepted, rerun: Option<Arc<Rer
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
     let count = spec.count;
     let asked = rerun.clone();
-    let question = move |scheduler: &Scheduler| match asked {
-        Some(rerun) => {
-            scheduler.check_rerun(&plan, &rerun).map(|()| scheduler.preview(&plan, count))
-        }
-        None => Ok(scheduler.preview(&plan, count)),
+    let question = move |scheduler: &Scheduler| {
+        let checked = scheduler.check_submission(&plan, count, asked.as_deref());
+        checked.map(|()| scheduler.preview(&plan, count))
     };
     let (preview, _turn) = survey::ask(api, question).await?;
     let preview = preview.map_err(CallError::Refused)?;
@@ -330,5 +336,5 @@ pub(super) async fn preview(api: &Api, accepted: Accepted, rerun: Option<Arc<Rer
         create_time: now,
         modify_time: now,
     };
-    rendered(DryRun { job, indexes, nodes, hopeless, groups, warnings }).await
+    rendered(DryRun { job, indexes, downstream, nodes, hopeless, groups, warnings }).await
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::error::FieldError;
-use api_types::job::JobType;
+use api_types::graph::CreateGraph;
+use api_types::job::{CreateJob, DryRun, JobType};
 use api_types::rerun::RerunJobRequest;
 use api_types::{Code, JobId, MAX_BODY_BYTES, NodeId, routes};
 use axum::extract::State;
@@ -12,8 +13,11 @@ use control_plane::store::{Reads, StoredJob, StoredOutcomes};
 use http::HeaderMap;
 use scheduler::rerun::{Rerun, select};
 use scheduler::slots::Slots;
+use serde_json::Value;
 
-use super::create::{self, CreateQuery, Created};
+use super::create::{self, CreateQuery};
+use super::dependencies;
+use super::downstream;
 use crate::admission;
 use crate::http::api::{Api, Handled, Parameter};
 use crate::http::edge::authenticate::Access;
@@ -27,12 +31,23 @@ use crate::submission::{self, Accepted, Regexes, Rejected, mint};
 
 /// A specification is stored with every default and a patch comes on top, so the new one may be
 /// larger than a body.
-const MAX_PATCHED_BYTES: usize = 2 * MAX_BODY_BYTES;
+pub(super) const MAX_PATCHED_BYTES: usize = 2 * MAX_BODY_BYTES;
+
+/// The three responses of Rerun Job.
+#[expect(dead_code, reason = "only its schema is used; the responses are written separately")]
+#[derive(serde::Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+enum Again {
+    Job(CreateJob),
+    /// With `Downstream`.
+    Graph(CreateGraph),
+    DryRun(Box<DryRun>),
+}
 
 /// What is stored of the job whose indexes run again.
-struct Original {
-    job: StoredJob,
-    outcomes: StoredOutcomes,
+pub(super) struct Original {
+    pub(super) job: StoredJob,
+    pub(super) outcomes: StoredOutcomes,
     /// The nodes of an ops job's indexes.
     nodes: Vec<(u32, NodeId)>,
 }
@@ -40,7 +55,8 @@ struct Original {
 /// Rerun Job
 ///
 /// A new job that runs indexes of one that has ended, under the same indexes; those of an ops job on
-/// their nodes. `Patch` may change everything except `Type`, `Namespace`, `Count` and `ID`.
+/// their nodes. `Patch` may change everything except `Type`, `Namespace`, `Count` and `ID`. With
+/// `Downstream`, a graph of this job and of everything that did not run because of the first one.
 #[utoipa::path(
     post,
     path = routes::JOB_RERUN,
@@ -51,10 +67,10 @@ struct Original {
     responses((
         status = 200,
         description = "The new job is on disk, or the outcome of a dry run.",
-        body = inline(Created),
+        body = inline(Again),
         example = json!(examples::create_job()),
     )),
-    extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, BODY, READ, CALL, &[Code::InvalidJob, Code::InvalidRequest, Code::JobNotFinished, Code::Conflict, Code::NodeConflict, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, BODY, READ, CALL, &[Code::InvalidJob, Code::InvalidRequest, Code::JobNotFinished, Code::Conflict, Code::NodeConflict, Code::IdempotencyConflict, Code::NamespaceNotFound, Code::QuotaExceeded]])))),
 )]
 pub(super) async fn rerun(
     State(api): State<Arc<Api>>,
@@ -74,17 +90,33 @@ pub(super) async fn rerun(
     let of = original.job.id;
     let key = create::idempotency_key(&headers, &body.body.bytes, &format!("rerun {of}\n")).await?;
     let (with, bytes, id) = (Arc::clone(&api), body.body.bytes.clone(), mint());
-    let prepared = blocking(move || prepare(&with, &original, &bytes, id));
-    let (accepted, rerun) = prepared.await??;
+    let prepare = move || {
+        let prepared = prepare(&with, &original, &bytes, id);
+        prepared.map(|prepared| (prepared, original))
+    };
+    let ((accepted, rerun, is_all), original) = blocking(prepare).await??;
+    if is_all {
+        lookup::namespace(&api, &access, &accepted.spec.namespace)?;
+        let run = downstream::family(&api, original, accepted, rerun, &mut body).await?;
+        drop(turn);
+        return match query.dry_run {
+            true => downstream::preview(&api, run).await,
+            false => downstream::submit(&api, &access, run, key).await,
+        };
+    }
     body.expand(accepted.spec_json.len(), &api).await?;
     drop(turn);
     lookup::namespace(&api, &access, &accepted.spec.namespace)?;
+    let accepted = dependencies::resolve(&api, accepted, rerun.slots.clone()).await?;
+    if !rerun.nodes.is_empty() {
+        dependencies::check_ended(&api, &accepted).await?;
+    }
     let admission = admission::admit(&api.view, &accepted.spec, accepted.priority_given)
         .map_err(BadRequest::Job)?;
     let accepted = blocking(move || accepted.admitted(admission)).await?;
     let rerun = Some(Arc::new(rerun));
     if query.dry_run {
-        return create::preview(&api, accepted, rerun).await;
+        return create::preview(&api, accepted, rerun, Vec::new()).await;
     }
     create::submit(&api, &access, &headers, accepted, key, rerun).await
 }
@@ -109,14 +141,14 @@ fn original(reads: &dyn Reads, access: &Access, text: &str) -> Result<Original, 
     Ok(Original { job, outcomes, nodes })
 }
 
-/// Checks the request, and the job as it is patched.
+/// Checks the request, and the job as it is patched. Returns whether more than the job runs again.
 fn prepare(
     api: &Api,
     original: &Original,
     body: &[u8],
     id: JobId,
-) -> Result<(Accepted, Rerun), Failure> {
-    let Choice { only, indexes, patch } =
+) -> Result<(Accepted, Rerun, bool), Failure> {
+    let Choice { only, indexes, patch, downstream } =
         submission::rerun::read(body).map_err(|rejected| match rejected {
             Rejected::Invalid(problems) => BadRequest::Body(problems).into(),
             other => create::refusal(other),
@@ -143,9 +175,21 @@ fn prepare(
         return Err(problem("Only", format!("no index would run: none {among} {what}")));
     }
     let nodes = bound(job.job_type, &slots, nodes)?;
-    let patched = Patched { job, patch, count: slots.len() };
+    let accepted = patched(api, job, patch, (slots.len(), all.len()), id)?;
+    Ok((accepted, Rerun::new(slots, nodes), downstream))
+}
+
+/// The job as it runs again, with `count` of `all` indexes.
+pub(super) fn patched(
+    api: &Api,
+    job: &StoredJob,
+    patch: Option<Value>,
+    (count, all): (u32, u32),
+    id: JobId,
+) -> Result<Accepted, Failure> {
+    let patched = Patched { job, patch, count };
     let told = |meta: &BTreeMap<String, String>| match api_types::rerun::told_count(meta) {
-        0 => all.len(),
+        0 => all,
         count => count,
     };
     let (json, priority_given, told_count) =
@@ -158,8 +202,7 @@ fn prepare(
     }
     let accepted = submission::accept(&json, id, &api.own.requester, Regexes::Compile)
         .map_err(create::refusal)?;
-    let accepted = accepted.into_rerun(job.id, told_count, priority_given);
-    Ok((accepted, Rerun::new(slots, nodes)))
+    Ok(accepted.into_rerun(job.id, told_count, priority_given))
 }
 
 /// Where each of these indexes of an ops job runs.
@@ -184,6 +227,6 @@ fn bound(
     Ok(bound)
 }
 
-fn problem(path: &str, reason: String) -> Failure {
+pub(super) fn problem(path: &str, reason: String) -> Failure {
     BadRequest::Body(vec![FieldError { path: path.to_owned(), reason }]).into()
 }

@@ -9,7 +9,7 @@ use control_plane::audit::AuditEntry;
 use daemon::http::Peer;
 use http::request::Parts;
 
-use super::specification::placed;
+use super::specification::{Placed, placed};
 use crate::access::node::CertifiedNode;
 use crate::http::api::Api;
 use crate::http::edge::authenticate::Access;
@@ -36,8 +36,6 @@ impl FromRequestParts<Arc<Api>> for Recipient {
 }
 
 /// The values of one kind that an execution of this node names, in the order of the names.
-///
-/// The audit log says what a certified node is about to get.
 pub(super) async fn reveal<R: Resource>(
     api: &Arc<Api>,
     recipient: Recipient,
@@ -45,15 +43,28 @@ pub(super) async fn reveal<R: Resource>(
     execution: ExecutionId,
     names: impl FnOnce(&JobSpec) -> Vec<String>,
 ) -> Result<Vec<R::Revealed>, Failure> {
-    let spec = placed(api, lookup::full_node(node)?, execution).await?;
+    let Placed { spec, .. } = placed(api, lookup::full_node(node)?, execution).await?;
+    let of = (execution, spec.namespace.as_str());
+    reveal_named::<R>(api, recipient, of, names(&spec)).await
+}
+
+/// The values with these names, for an execution of this namespace.
+///
+/// The audit log says what a certified node is about to get.
+pub(super) async fn reveal_named<R: Resource>(
+    api: &Arc<Api>,
+    recipient: Recipient,
+    (execution, namespace): (ExecutionId, &str),
+    names: Vec<String>,
+) -> Result<Vec<R::Revealed>, Failure> {
     let (mut values, mut handed_over) = (Vec::new(), Vec::new());
-    for name in names(&spec) {
-        let key = sealed::key::<R>(&spec.namespace, &name);
+    for name in names {
+        let key = sealed::key::<R>(namespace, &name);
         let revealed = sealed::reveal::<R>(&api.keys, api.view.records(), &key);
         let revealed = revealed
             .map_err(|error| Failure::Internal { cause: format!("read a {}: {error}", R::NOUN) })?;
         let Some((version, value)) = revealed else {
-            let namespace = spec.namespace.clone();
+            let namespace = namespace.to_owned();
             return Err(Absent::OfTask { kind: R::NAMED, name, namespace }.into());
         };
         handed_over.push(format!("{} (version {version})", key.key));

@@ -37,12 +37,19 @@ pub(super) fn load(
     })
 }
 
-/// The specification of the execution's job, if the execution is this node's to start or to run.
+/// An execution that its node may start or run.
+pub(super) struct Placed {
+    /// Of its job.
+    pub(super) spec: Arc<JobSpec>,
+    pub(super) index: u32,
+}
+
+/// The execution, if it is this node's to start or to run.
 pub(super) async fn placed(
     api: &Arc<Api>,
     node: NodeId,
     execution: ExecutionId,
-) -> Result<Arc<JobSpec>, Failure> {
+) -> Result<Placed, Failure> {
     let reader = Arc::clone(api);
     let read = move |reads: &dyn Reads| {
         let absent = || lookup::absent(Kind::Execution, &execution.to_string());
@@ -54,11 +61,11 @@ pub(super) async fn placed(
             Some(spec) => Ok(spec),
             None => load(&reader, reads, (row.job, row.version))?.map(|known| known.spec),
         };
-        Ok((row.job, spec))
+        Ok((row.job, row.index, spec))
     };
-    let (job, spec) = api.read_for_agent(read).await?;
+    let (job, index, spec) = api.read_for_agent(read).await?;
     match spec {
-        Ok(spec) => Ok(spec),
+        Ok(spec) => Ok(Placed { spec, index }),
         Err(reason) => {
             unreadable(api, job, execution, &reason).await?;
             Err(Failure::Internal { cause: format!("read the specification of {job}: {reason}") })

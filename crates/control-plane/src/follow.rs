@@ -1,0 +1,198 @@
+//! When a follower may take the lead, by what its polls show and its own clock alone.
+//!
+//! The clocks of two machines are never compared. A leader trusts a commit for a time that begins
+//! when it sends it; a follower counts a longer time, which begins when an answer first shows that
+//! commit. A takeover only succeeds if the store still holds what was seen, so the time between
+//! the last answer and the takeover does no harm.
+//!
+//! | what is seen | the lead is free |
+//! |---|---|
+//! | no leader: it resigned | immediately |
+//! | the same term, commit and beat | after [`FREE_AFTER`]; a failed poll begins anew, so that the leader is first when the database comes back, and so does another connection, since its server may have been promoted and lack the last renewal |
+//! | the leader's session is missing in two polls on one connection, and its address refuses connections | immediately |
+//!
+//! Neither of the last two signs proves anything alone: the server also ends sessions of leaders
+//! that live, and an address may be wrong.
+
+use std::time::Duration;
+
+use api_types::Timestamp;
+
+use crate::clock::{Reading, Stamp};
+use crate::store::{Progress, SessionSign, Sighting, Term};
+
+/// Interval between polls: a leader that resigned is replaced within it.
+pub const POLL_EVERY: Duration = Duration::from_millis(500);
+
+/// The lead is free if nothing has changed for this long: longer than a leader trusts a commit
+/// ([`crate::step::TRUSTED_FOR`]), by more than the clocks of two machines drift apart.
+pub const FREE_AFTER: Duration = Duration::from_secs(3);
+
+/// Tokens and certificates expire by the wall clock: a larger difference from the database's is
+/// worth a warning.
+const WALL_CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// A process that waits for the lead.
+#[derive(Debug)]
+pub struct Follower {
+    /// The format of the data that this release writes.
+    format: u32,
+    /// What the row has shown since an answer; none after a poll that failed.
+    unchanged: Option<Unchanged>,
+    /// The last answer.
+    last: Option<Answer>,
+    /// When the last commit arrived, if it came while this process was watching.
+    arrived: Option<Arrival>,
+    /// A poll that did not show the session of the leader.
+    missing: Option<Missing>,
+}
+
+#[derive(Debug)]
+struct Unchanged {
+    values: (Term, u64, u64),
+    connection: u64,
+    /// The answer that first showed them.
+    since: Reading,
+}
+
+#[derive(Debug)]
+struct Answer {
+    last_commit: u64,
+    at: Reading,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Missing {
+    term: Term,
+    connection: u64,
+}
+
+/// The commit with which the lead was taken over, and when this process saw it arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    pub last_commit: u64,
+    pub reading: Reading,
+}
+
+/// What a follower does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Polls when CLOCK_BOOTTIME reaches this value, in nanoseconds.
+    PollAt(u64),
+    /// Tries to connect to the leader at this address, and reports whether it refused.
+    Dial(String),
+    /// Takes over from what the last poll showed.
+    TakeOver,
+}
+
+// === impl Follower ===
+
+impl Follower {
+    pub fn new(format: u32) -> Self {
+        Self { format, unchanged: None, last: None, arrived: None, missing: None }
+    }
+
+    /// A poll was answered; the clocks were read afterwards.
+    pub fn saw(&mut self, seen: &Sighting, now: &Reading) -> Next {
+        self.note_arrival(seen.last_commit, now);
+        let values = (seen.term, seen.last_commit, seen.beat);
+        let connection = seen.connection;
+        let is_same = |it: &Unchanged| it.values == values && it.connection == connection;
+        let same = self.unchanged.take().filter(is_same);
+        let unchanged = same.unwrap_or(Unchanged { values, connection, since: *now });
+        let is_silent = passed(&unchanged.since, now) >= FREE_AFTER;
+        self.unchanged = Some(unchanged);
+        if seen.oldest > self.format {
+            // A newer release has migrated the data: this one never leads.
+            return poll_later(now);
+        }
+        let Some(leader) = &seen.leader else { return Next::TakeOver };
+        if is_silent {
+            return Next::TakeOver;
+        }
+        match seen.session {
+            SessionSign::Present | SessionSign::Unknown => self.missing = None,
+            SessionSign::Missing => {
+                let missing = Missing { term: seen.term, connection: seen.connection };
+                let was_missing = self.missing.as_ref() == Some(&missing);
+                self.missing = Some(missing);
+                if was_missing {
+                    return Next::Dial(leader.address.clone());
+                }
+            }
+        }
+        poll_later(now)
+    }
+
+    /// A poll or a takeover failed.
+    pub fn failed(&mut self, now: &Reading) -> Next {
+        (self.unchanged, self.missing) = (None, None);
+        // What arrives until the next answer may have been there for long.
+        self.last = None;
+        poll_later(now)
+    }
+
+    /// Another process was faster: the row has changed since it was seen.
+    pub fn was_late(&mut self, now: &Reading) -> Next {
+        (self.unchanged, self.missing) = (None, None);
+        Next::PollAt(now.boot)
+    }
+
+    /// What became of [`Next::Dial`].
+    pub fn dialed(&mut self, refused: bool, now: &Reading) -> Next {
+        match refused {
+            true => Next::TakeOver,
+            false => poll_later(now),
+        }
+    }
+
+    /// When the commit arrived with which the lead was taken over; none if it was there before this
+    /// process saw the row change.
+    pub fn arrival(&self, taken: &Progress) -> Option<Arrival> {
+        // A takeover may leave numbers out, so it says what the last one is.
+        self.arrived.map(|arrived| Arrival { last_commit: taken.last_commit, ..arrived })
+    }
+
+    fn note_arrival(&mut self, last_commit: u64, now: &Reading) {
+        let last = self.last.replace(Answer { last_commit, at: *now });
+        if self.arrived.is_some_and(|arrived| arrived.last_commit == last_commit) {
+            return;
+        }
+        let was_watching =
+            |last: &Answer| last.last_commit != last_commit && passed(&last.at, now) < FREE_AFTER;
+        self.arrived = last
+            .is_some_and(|last| was_watching(&last))
+            .then_some(Arrival { last_commit, reading: *now });
+    }
+}
+
+// === impl Arrival ===
+
+impl Arrival {
+    /// The stamp of the last commit, with the clocks of this machine if its arrival was seen: those
+    /// of the one that wrote it say nothing here.
+    pub fn stamp(arrived: Option<Self>, progress: &Progress) -> Option<Stamp> {
+        let stamp = progress.stamp?;
+        let arrived = arrived.filter(|arrived| arrived.last_commit == progress.last_commit);
+        Some(arrived.map_or(stamp, |arrived| Stamp { reading: arrived.reading, ..stamp }))
+    }
+}
+
+/// How far the wall clock is from the database's, if that is worth a warning.
+pub fn wall_clock_error(database: Timestamp, own: Timestamp) -> Option<Duration> {
+    let error = own.since(database).max(database.since(own));
+    (error >= WALL_CLOCK_TOLERANCE).then_some(error)
+}
+
+/// By CLOCK_BOOTTIME: a process lives within one boot.
+fn passed(earlier: &Reading, now: &Reading) -> Duration {
+    Duration::from_nanos(now.boot.saturating_sub(earlier.boot))
+}
+
+fn poll_later(now: &Reading) -> Next {
+    let nanos = u64::try_from(POLL_EVERY.as_nanos()).expect("half a second");
+    Next::PollAt(now.boot.saturating_add(nanos))
+}
+
+#[cfg(test)]
+mod tests;
