@@ -29,7 +29,7 @@ pub use joining::{Joining, SessionEnd};
 pub use outbox::{Acknowledged, Outbox};
 pub use pace::Pace;
 pub use state::SessionState;
-pub use term::{REOPENS_WITHIN, StreamTerm};
+pub use term::{LeaderTerm, REPEATS_WITHIN};
 
 /// Whether a refusal with this code means that the session is over and the node has to join again.
 pub fn ends_session(code: Code) -> bool {

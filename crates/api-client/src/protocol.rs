@@ -20,6 +20,10 @@ use crate::download::Download;
 use crate::error::ClientError;
 use crate::lines;
 
+/// Time limit of a node's small requests. A connection may be dead without a word, and what a node
+/// owes must arrive elsewhere well before anything counts as late: an offer waits 15 s for its answer.
+const PROTOCOL_TIMEOUT: Duration = Duration::from_secs(10);
+
 impl Client {
     /// `PUT /nodes/:id/session`: joins or rejoins.
     pub async fn join(
@@ -28,6 +32,7 @@ impl Client {
         request: &SessionRequest,
     ) -> Result<SessionAnswer, ClientError> {
         self.call(Method::PUT, &routes::fill(routes::NODE_SESSION, node_id))
+            .timeout(PROTOCOL_TIMEOUT)
             .json(request)
             .send()
             .await
@@ -49,7 +54,7 @@ impl Client {
 
     /// `GET /nodes/:id/assignments`: the stream of the node's desired state.
     ///
-    /// The stream has no timeout: the caller detects a silent peer by missing
+    /// Once it is open, it has no timeout: the caller detects a silent peer by missing
     /// keep-alive lines ([`api_types::protocol::KEEP_ALIVE_SECONDS`]).
     pub async fn assignments(
         &self,
@@ -60,8 +65,12 @@ impl Client {
         ClientError,
     > {
         let path = routes::fill(routes::NODE_ASSIGNMENTS, node_id);
-        let (response, context) =
-            self.get(&path).query(&[("session", session.to_string())]).open().await?;
+        let (response, context) = self
+            .get(&path)
+            .timeout(PROTOCOL_TIMEOUT)
+            .query(&[("session", session.to_string())])
+            .open()
+            .await?;
         Ok(lines::values(Box::pin(response.bytes_stream()), context))
     }
 
@@ -87,6 +96,7 @@ impl Client {
         request: &SecretsRequest,
     ) -> Result<SecretsAnswer, ClientError> {
         self.call(Method::POST, &routes::fill(routes::NODE_SECRETS, node_id))
+            .timeout(PROTOCOL_TIMEOUT)
             .json(request)
             .send()
             .await
@@ -99,6 +109,7 @@ impl Client {
         request: &CredentialsRequest,
     ) -> Result<CredentialsAnswer, ClientError> {
         self.call(Method::POST, &routes::fill(routes::NODE_CREDENTIALS, node_id))
+            .timeout(PROTOCOL_TIMEOUT)
             .json(request)
             .send()
             .await
@@ -111,6 +122,7 @@ impl Client {
         request: &InputResultsRequest,
     ) -> Result<InputResults, ClientError> {
         self.call(Method::POST, &routes::fill(routes::NODE_INPUTS, node_id))
+            .timeout(PROTOCOL_TIMEOUT)
             .json(request)
             .send()
             .await
@@ -133,18 +145,22 @@ impl Client {
         archives: &Archives,
     ) -> Result<Archives, ClientError> {
         self.call(Method::POST, &routes::fill(routes::NODE_NEEDED_ARCHIVES, node_id))
+            .timeout(PROTOCOL_TIMEOUT)
             .json(archives)
             .send()
             .await
     }
 
-    /// `PUT /nodes/:id/executions`: reports observed states; repeats are harmless.
+    /// `PUT /nodes/:id/executions`: reports observed states; repeats are harmless. Fails after
+    /// `timeout`.
     pub async fn report(
         &self,
         node_id: NodeId,
         batch: &ReportBatch,
+        timeout: Duration,
     ) -> Result<ReportAnswer, ClientError> {
         self.call(Method::PUT, &routes::fill(routes::NODE_EXECUTIONS, node_id))
+            .timeout(timeout)
             .json(batch)
             .send()
             .await

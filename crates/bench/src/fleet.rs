@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use api_client::Client;
+use api_client::{Client, REQUEST_TIMEOUT};
 use api_types::NodeId;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::protocol::{AssignmentLine, Report, ReportBatch};
@@ -126,7 +126,7 @@ pub(super) async fn one_at_a_time(
             }
             DesiredState::Stopped => continue,
         };
-        client.report(node, &ReportBatch { session, reports }).await?;
+        client.report(node, &ReportBatch { session, reports }, REQUEST_TIMEOUT).await?;
     }
     bail!("the stream ended")
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use api_client::Client;
+use api_client::{Client, REQUEST_TIMEOUT};
 use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::node::ComputeNodeInfo;
@@ -282,7 +282,7 @@ impl SimulatedAgent {
             }
             let completed = |report: &&Report| report.compute_state == ComputeState::Completed;
             let completed = reports.iter().filter(completed).count() as u64;
-            self.client.report(node, &ReportBatch { session, reports }).await?;
+            self.client.report(node, &ReportBatch { session, reports }, REQUEST_TIMEOUT).await?;
             self.statistics.completed.fetch_add(completed, Ordering::Relaxed);
         }
     }

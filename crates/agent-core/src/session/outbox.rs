@@ -19,11 +19,19 @@ use crate::ledger::StoredReport;
 /// The byte limit of a batch; the orchestrator refuses bodies above 10 MB.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
+/// For how long a batch waits for its answer at first: a connection may be dead without a word, and
+/// an offer whose answer is on it fails after 15 s.
+const FIRST_TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// For how long at most, where a network or a store is slow.
+const LONGEST_TIME_LIMIT: Duration = Duration::from_secs(30);
+
 #[derive(Debug)]
 pub struct Outbox {
     /// By position.
     waiting: BTreeMap<u64, StoredReport>,
     backoff: Backoff,
+    time_limit: Duration,
     /// Reports at the front that were refused together for what they say, so that they are sent one
     /// by one.
     suspects: usize,
@@ -44,7 +52,8 @@ pub struct Acknowledged {
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), backoff: retries(), suspects: 0 }
+        let time_limit = FIRST_TIME_LIMIT;
+        Self { waiting: BTreeMap::new(), backoff: retries(), time_limit, suspects: 0 }
     }
 }
 
@@ -88,6 +97,7 @@ impl Outbox {
             self.waiting.remove(&position);
         }
         self.suspects = self.suspects.saturating_sub(acknowledged.len());
+        self.time_limit = (self.time_limit / 2).max(FIRST_TIME_LIMIT);
         let left = batch.len() - acknowledged.len();
         let delay = match left {
             0 => {
@@ -120,6 +130,18 @@ impl Outbox {
     /// The batch was lost: it is sent again, after this delay.
     pub fn failed(&mut self, fraction: Fraction) -> Duration {
         self.backoff.next_delay(fraction)
+    }
+
+    /// For how long the next batch waits for its answer.
+    pub fn time_limit(&self) -> Duration {
+        self.time_limit
+    }
+
+    /// The batch was not answered within its time limit: it is sent again, after this delay, and
+    /// waits longer.
+    pub fn unanswered(&mut self, fraction: Fraction) -> Duration {
+        self.time_limit = (self.time_limit * 2).min(LONGEST_TIME_LIMIT);
+        self.failed(fraction)
     }
 
     /// The number of unacknowledged reports.
@@ -196,6 +218,24 @@ mod tests {
         let batch = outbox.batch(1);
         outbox.answered(&batch, vec![acknowledgement(&batch[0])], 1.0);
         assert_eq!(outbox.failed(1.0), RETRY_FIRST);
+    }
+
+    #[test]
+    fn a_batch_that_is_not_answered_is_repeated_soon_and_waits_longer_where_that_is_needed() {
+        let mut outbox = outbox(vec![stored(1, 1)]);
+        let offers_wait = Duration::from_secs(15);
+        assert!(outbox.time_limit() * 2 < offers_wait);
+        for seconds in [10, 20, 30, 30] {
+            outbox.unanswered(1.0);
+            assert_eq!(outbox.time_limit(), Duration::from_secs(seconds));
+        }
+        outbox.failed(1.0);
+        assert_eq!(outbox.time_limit(), Duration::from_secs(30), "nothing waited for an answer");
+        let batch = outbox.batch(1);
+        for seconds in [15, 7, 5, 5] {
+            outbox.answered(&batch, vec![], 1.0);
+            assert_eq!(outbox.time_limit().as_secs(), seconds);
+        }
     }
 
     #[test]

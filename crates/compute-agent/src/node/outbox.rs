@@ -52,6 +52,16 @@ impl Outbox {
         self.reports().failed(mint::fraction())
     }
 
+    /// For how long the next batch waits for its answer.
+    pub(crate) fn time_limit(&self) -> Duration {
+        self.reports().time_limit()
+    }
+
+    /// Its time limit is over. Returns the delay before the batch is sent again.
+    pub(crate) fn unanswered(&self) -> Duration {
+        self.reports().unanswered(mint::fraction())
+    }
+
     /// Returns the delay before what is left of the batch is sent again.
     pub(crate) fn refused(&self, batch: &[Report], reason: &str) -> Duration {
         self.reports().refused(batch, reason, mint::fraction())

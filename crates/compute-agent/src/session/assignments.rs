@@ -41,10 +41,10 @@ impl Session {
         let mut follower = Follower::default();
         loop {
             follower.asks(clock::steady());
-            let term = self.watch.stream_term();
+            let term = self.watch.leader_term();
             let broken = tokio::select! {
                 broken = self.follow_one(session, &mut follower) => broken,
-                () = self.watch.reopens(&term) => Broken::OtherTerm,
+                () = self.watch.is_replaced(&term) => Broken::OtherTerm,
             };
             match broken {
                 Broken::Client(error) if is_refusal(&error) => return Refused,

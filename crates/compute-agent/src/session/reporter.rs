@@ -1,24 +1,27 @@
 //! Sends reports in order, and repeats them until they are acknowledged.
 
+use std::time::Duration;
+
 use agent_core::node_state::Input;
 use agent_core::session::Acknowledged;
 use api_client::ClientError;
-use api_types::protocol::{Report, ReportBatch};
+use api_types::protocol::{Report, ReportAnswer, ReportBatch};
 use failpoint::StepFailpoints;
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::{Session, is_refusal};
 use crate::node::mailbox::Message;
 
-const FAILPOINTS: StepFailpoints<ClientError> = StepFailpoints {
-    before: "report.send",
-    after: "report.acknowledged",
-    refused: unanswered,
-    lost: unanswered,
-};
+const FAILPOINTS: StepFailpoints<ClientError> =
+    StepFailpoints { before: "report.send", after: "report.acknowledged", refused: lost, lost };
 
-fn unanswered() -> ClientError {
-    let (operation, base_url, reason) = ("report", "the orchestrator", "failpoint");
+fn lost() -> ClientError {
+    unanswered("failpoint")
+}
+
+fn unanswered(reason: &str) -> ClientError {
+    let (operation, base_url) = ("report", "the orchestrator");
     ClientError::Unreachable {
         operation: operation.to_owned(),
         base_url: base_url.to_owned(),
@@ -33,8 +36,8 @@ impl Session {
             let reports = self.outbox.next_batch().await;
             let session = self.watch.session().await;
             let batch = ReportBatch { session, reports: self.readable(reports) };
-            let send = || self.client.report(self.node_id, &batch);
-            let delay = match failpoint::around(FAILPOINTS, send).await {
+            let (began, limit) = (Instant::now(), self.outbox.time_limit());
+            let delay = match self.send(&batch, limit).await {
                 Ok(answer) => {
                     let Acknowledged { acknowledged, left, delay } =
                         self.outbox.answered(&batch.reports, answer.acknowledged);
@@ -47,13 +50,31 @@ impl Session {
                 }
                 Err(error) => {
                     self.unreported(&batch, &error);
-                    match error.is_about_the_body() {
-                        true => self.outbox.refused(&batch.reports, &error.to_string()),
-                        false => self.outbox.failed(),
+                    if error.is_about_the_body() {
+                        self.outbox.refused(&batch.reports, &error.to_string())
+                    } else if began.elapsed() >= limit {
+                        self.outbox.unanswered()
+                    } else {
+                        self.outbox.failed()
                     }
                 }
             };
             tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// A batch that a former leader has, and may never answer, is given up when there is another one.
+    async fn send(
+        &self,
+        batch: &ReportBatch,
+        limit: Duration,
+    ) -> Result<ReportAnswer, ClientError> {
+        let term = self.watch.leader_term();
+        let send = || self.client.report(self.node_id, batch, limit);
+        tokio::select! {
+            biased;
+            answer = failpoint::around(FAILPOINTS, send) => answer,
+            () = self.watch.is_replaced(&term) => Err(unanswered("another orchestrator leads now")),
         }
     }
 

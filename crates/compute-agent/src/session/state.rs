@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_core::session::{SessionState, StreamTerm};
+use agent_core::session::{LeaderTerm, SessionState};
 use api_types::protocol::SessionAnswer;
 use tokio::sync::watch;
 
@@ -77,16 +77,17 @@ impl SessionWatch {
         }
     }
 
-    /// A stream is about to be opened.
-    pub(super) fn stream_term(&self) -> StreamTerm {
-        StreamTerm::opened_under(&self.term.borrow())
+    /// A stream is about to be opened, or reports to be sent.
+    pub(super) fn leader_term(&self) -> LeaderTerm {
+        LeaderTerm::begun_under(&self.term.borrow())
     }
 
-    /// Returns when a stream of a former leader is to be opened again.
-    pub(super) async fn reopens(&self, stream: &StreamTerm) {
+    /// Returns when another orchestrator leads, and it is this node's turn to repeat what the former
+    /// one has.
+    pub(super) async fn is_replaced(&self, begun: &LeaderTerm) {
         let mut terms = self.term.subscribe();
         loop {
-            let delay = stream.reopens_after(&terms.borrow_and_update(), mint::fraction());
+            let delay = begun.repeats_after(&terms.borrow_and_update(), mint::fraction());
             if let Some(delay) = delay {
                 return tokio::time::sleep(delay).await;
             }

@@ -42,6 +42,8 @@ struct State {
     came: Vec<Report>,
     keeps_reports_unacknowledged: bool,
     refuses_outputs: bool,
+    /// The next batch is never answered, as on a connection that is dead without a word.
+    loses_a_batch: bool,
     /// What every execution gets that asks for credentials.
     credentials: Vec<CredentialValue>,
     /// Whether it is of a release that knows no cause beyond the original ones.
@@ -98,6 +100,16 @@ impl Orchestrator {
     /// Refuses reports that say more than a state and a message, with all that come with them.
     pub(crate) fn refuse_outputs(&self) {
         self.change(|state| state.refuses_outputs = true);
+    }
+
+    /// Never answers the next batch of reports.
+    pub(crate) fn lose_a_batch(&self) {
+        self.change(|state| state.loses_a_batch = true);
+    }
+
+    /// Returns once such a batch has come.
+    pub(crate) async fn lost_a_batch(&self) {
+        self.wait("a batch is lost", |state| (!state.loses_a_batch).then_some(())).await;
     }
 
     /// Gives these to executions from now on.

@@ -96,6 +96,32 @@ async fn the_stream_is_opened_again_when_another_orchestrator_leads() {
     assert!(began.elapsed() < SILENCE - Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_that_a_former_leader_never_answers_are_sent_to_the_next_one() {
+    let node = Node::start(|_| ()).await;
+    node.orchestrator.heartbeat(|_| true).await;
+    node.orchestrator.lose_a_batch();
+    let id = node.orchestrator.offer(work(EngineType::Noop, json!({})));
+    node.orchestrator.lost_a_batch().await;
+    let began = Instant::now();
+    node.orchestrator.leads_under("b");
+    node.orchestrator.reported(id, ComputeState::AskForBidAccepted).await;
+    // A heartbeat a second and a second of delay.
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_on_a_connection_that_is_dead_without_a_word_are_sent_again_in_time() {
+    let node = Node::start(|_| ()).await;
+    node.orchestrator.lose_a_batch();
+    let id = node.orchestrator.offer(work(EngineType::Noop, json!({})));
+    node.orchestrator.lost_a_batch().await;
+    let began = Instant::now();
+    node.orchestrator.reported(id, ComputeState::AskForBidAccepted).await;
+    // The offer would fail after 15 s.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
 /// As after the promotion of a standby that lagged behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_is_reported_again_to_an_orchestrator_that_knows_less() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_client::Client;
+use api_client::{Client, REQUEST_TIMEOUT};
 use api_types::engine::{DockerParams, EngineType, Params, PublisherType};
 use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use api_types::log::{
@@ -242,7 +242,7 @@ impl Simulation {
         report.sequence = *sequence;
         let (execution, is_last) = (report.execution_id, report.compute_state.is_terminal());
         let batch = ReportBatch { session: self.session, reports: vec![report] };
-        self.client.report(self.id, &batch).await.expect("the report is accepted");
+        self.client.report(self.id, &batch, REQUEST_TIMEOUT).await.expect("the report is accepted");
         if is_last {
             self.over.send_if_modified(|over| over.insert(execution));
         }

@@ -152,7 +152,8 @@ async fn connect(
         let requests = pass(from_client, to_server, watched.clone());
         let answers = pass(from_server, to_client, watched.clone());
         tokio::select! {
-            ended = async { tokio::join!(requests, answers) } => ended.0.and(ended.1),
+            // A reset of one side is one of the other: what waits on the connection learns of it.
+            ended = async { tokio::try_join!(requests, answers) } => ended.map(drop),
             _ = watched.wait_for(|state| state.resets > resets) => Err(io::ErrorKind::ConnectionReset.into()),
         }
     };

@@ -136,6 +136,9 @@ async fn needed_archives() -> Response {
 
 async fn report(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let ReportBatch { session, reports } = read(&body);
+    if shared.change(|state| std::mem::take(&mut state.loses_a_batch)) {
+        return std::future::pending().await;
+    }
     if shared.change(|state| state.refuses_outputs)
         && reports.iter().any(|report| report.run_output.is_some())
     {
