@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api_types::NodeId;
 use control_plane::store::{Member, MemberRecord, Membership, Roll, SeenMember, StoreError, Term};
@@ -29,6 +29,9 @@ use crate::settings::{Settings, equal};
 
 /// A key is replaced only if every member that was seen within this time has the next one.
 const RECENT: Duration = Duration::from_secs(60);
+
+/// Pause before members that lack a key are read again.
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(250);
 
 /// How old the list may be that an operator gets.
 const FRESH: Duration = Duration::from_secs(1);
@@ -232,12 +235,23 @@ impl Members {
         }
     }
 
-    /// Every member that was seen lately and lacks this cluster key.
-    pub(crate) async fn lacking(&self, key: &str) -> Result<Vec<Member>, StoreError> {
-        let known = self.read().await?;
-        let seen = known.roll.seen_within(RECENT).map(|seen| &seen.member);
+    /// Every member that was seen lately and still lacks this cluster key after so long.
+    pub(crate) async fn lacking(
+        &self,
+        key: &str,
+        patience: Duration,
+    ) -> Result<Vec<Member>, StoreError> {
+        let deadline = Instant::now() + patience;
         let lacks = |member: &&Member| !member.record.cluster_keys.iter().any(|id| id == key);
-        Ok(seen.filter(lacks).cloned().collect())
+        loop {
+            let known = self.read().await?;
+            let seen = known.roll.seen_within(RECENT).map(|seen| &seen.member);
+            let lacking: Vec<_> = seen.filter(lacks).cloned().collect();
+            if lacking.is_empty() || Instant::now() >= deadline {
+                return Ok(lacking);
+            }
+            tokio::time::sleep(READ_AGAIN_AFTER).await;
+        }
     }
 }
 

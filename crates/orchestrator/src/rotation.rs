@@ -8,6 +8,7 @@ mod values;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::key::{Key, KeyPurpose, KeyState};
 use api_types::{KeyDigest, NodeId, Timestamp};
@@ -58,6 +59,10 @@ pub(crate) enum RotationError {
     #[error("a task ended early")]
     Task(#[from] tokio::task::JoinError),
 }
+
+/// A script rotates right after it has copied the next cluster key, or has restarted a machine, and
+/// each orchestrator looks for the file every second.
+const KEY_SHOWS_WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RotationRefusal {
@@ -166,7 +171,7 @@ impl Rotation {
             KeyError::NoNextClusterKey { path } => RotationRefusal::NoNextClusterKey(path).into(),
             error => refused_file(error),
         })?;
-        match self.members.lacking(&next).await?.pop() {
+        match self.members.lacking(&next, KEY_SHOWS_WITHIN).await?.pop() {
             Some(Member { id, record, .. }) => {
                 let address = record.address;
                 Err(RotationRefusal::MemberLacksKey { id, address }.into())
