@@ -30,6 +30,7 @@ mod scale;
 mod secrets;
 mod sessions;
 mod tabs;
+mod takeover;
 mod terminal;
 mod vocabulary;
 mod waiting;
