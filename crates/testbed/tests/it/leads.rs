@@ -6,6 +6,7 @@
 mod agents;
 mod answers;
 mod clients;
+mod clocks;
 mod database;
 mod loads;
 mod lossless;
