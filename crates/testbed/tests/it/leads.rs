@@ -15,5 +15,6 @@ mod measure;
 mod processes;
 mod promotions;
 mod readers;
+mod rotations;
 mod standbys;
 mod zombies;
