@@ -59,7 +59,7 @@ pub(crate) struct Marks {
     pub(crate) ended: Marked<JobId>,
 }
 
-/// A class, and what may open the next one once it has looked for room, also if it is gone by then.
+/// A class, and what may open the next one once it has searched for room, even if it is gone by then.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Opened {
     pub(crate) class: ClassId,

@@ -82,7 +82,7 @@ fn commits(shared: &Shared, scale: Scale) -> anyhow::Result<Vec<Measure>> {
             Target::AtMost(2.5),
         ),
         row(
-            "PostgreSQL, lives of executions in groups of 128, of SQLite's rate",
+            "PostgreSQL, lifecycles of executions in groups of 128, of SQLite's rate",
             of(|round| round.lives),
             "/s",
             Target::AtLeast(0.25),

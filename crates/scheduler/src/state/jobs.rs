@@ -344,7 +344,7 @@ impl State {
         }
         self.queue.groups.leave(Entry::Job(id));
         self.queue.quotas.leave(Entry::Job(id));
-        // It may have been opened and then have ended before it looked for room.
+        // It may have been opened and then have ended before it searched for room.
         self.marks.quotas.push(Arc::clone(&job.plan.namespace));
         self.timers.cancel(Timer::FetchDelay(id));
         self.daemons.remove(&id);
