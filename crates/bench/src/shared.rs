@@ -52,7 +52,7 @@ impl Shared {
         };
         let mut candidate = PostgresCandidate::new(self.database.clone())?;
         let seen = candidate.poll()?;
-        candidate.take_over(&seen, &me)?.context("another process leads")
+        candidate.take_over(&seen, &me, seen.stamp)?.context("another process leads")
     }
 
     /// An orchestrator on it.

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use api_types::Timestamp;
 
-use crate::clock::{Reading, Stamp};
-use crate::store::{Progress, SessionSign, Sighting, Term};
+use crate::clock::{Reading, ServiceClock, Stamp};
+use crate::store::{SessionSign, Sighting, Term};
 
 /// Interval between polls: a leader that resigned is replaced within it.
 pub const POLL_EVERY: Duration = Duration::from_millis(500);
@@ -41,8 +41,8 @@ pub struct Follower {
     unchanged: Option<Unchanged>,
     /// The last answer.
     last: Option<Answer>,
-    /// When the last commit arrived, if it came while this process was watching.
-    arrived: Option<Arrival>,
+    /// When the last stamp arrived, if it came while this process was watching.
+    arrived: Option<Answer>,
     /// A poll that did not show the session of the leader.
     missing: Option<Missing>,
 }
@@ -55,9 +55,10 @@ struct Unchanged {
     since: Reading,
 }
 
-#[derive(Debug)]
+/// What a poll showed, and when.
+#[derive(Debug, Clone, Copy)]
 struct Answer {
-    last_commit: u64,
+    stamp: Option<Stamp>,
     at: Reading,
 }
 
@@ -65,13 +66,6 @@ struct Answer {
 struct Missing {
     term: Term,
     connection: u64,
-}
-
-/// The commit with which the lead was taken over, and when this process saw it arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
-    pub last_commit: u64,
-    pub reading: Reading,
 }
 
 /// What a follower does next.
@@ -94,7 +88,7 @@ impl Follower {
 
     /// A poll was answered; the clocks were read afterwards.
     pub fn saw(&mut self, seen: &Sighting, now: &Reading) -> Next {
-        self.note_arrival(seen.last_commit, now);
+        self.note_arrival(seen.stamp, now);
         let values = (seen.term, seen.last_commit, seen.beat);
         let connection = seen.connection;
         let is_same = |it: &Unchanged| it.values == values && it.connection == connection;
@@ -146,35 +140,34 @@ impl Follower {
         }
     }
 
-    /// When the commit arrived with which the lead was taken over; none if it was there before this
-    /// process saw the row change.
-    pub fn arrival(&self, taken: &Progress) -> Option<Arrival> {
-        // A takeover may leave numbers out, so it says what the last one is.
-        self.arrived.map(|arrived| Arrival { last_commit: taken.last_commit, ..arrived })
+    /// The stamp with which this process takes over, so that the next process continues from it; none
+    /// if nothing has been committed. The clocks of the machine that wrote the last stamp say nothing
+    /// here if its arrival was seen.
+    pub fn stamp(&self, seen: &Sighting, now: &Reading) -> Option<Stamp> {
+        let last = seen.stamp?;
+        let arrived = self.arrival(seen.stamp);
+        let from = arrived.map_or(last, |arrived| Stamp { reading: arrived.at, ..last });
+        Some(ServiceClock::resume(Some(from), now).stamp(now))
     }
 
-    fn note_arrival(&mut self, last_commit: u64, now: &Reading) {
-        let last = self.last.replace(Answer { last_commit, at: *now });
-        if self.arrived.is_some_and(|arrived| arrived.last_commit == last_commit) {
+    /// Whether the last stamp arrived while this process was watching.
+    pub fn saw_arrival(&self, seen: &Sighting) -> bool {
+        self.arrival(seen.stamp).is_some()
+    }
+
+    fn arrival(&self, stamp: Option<Stamp>) -> Option<&Answer> {
+        self.arrived.as_ref().filter(|arrived| arrived.stamp == stamp)
+    }
+
+    fn note_arrival(&mut self, stamp: Option<Stamp>, now: &Reading) {
+        let answer = Answer { stamp, at: *now };
+        let last = self.last.replace(answer);
+        if self.arrival(stamp).is_some() {
             return;
         }
         let was_watching =
-            |last: &Answer| last.last_commit != last_commit && passed(&last.at, now) < FREE_AFTER;
-        self.arrived = last
-            .is_some_and(|last| was_watching(&last))
-            .then_some(Arrival { last_commit, reading: *now });
-    }
-}
-
-// === impl Arrival ===
-
-impl Arrival {
-    /// The stamp of the last commit, with the clocks of this machine if its arrival was seen: those
-    /// of the one that wrote it say nothing here.
-    pub fn stamp(arrived: Option<Self>, progress: &Progress) -> Option<Stamp> {
-        let stamp = progress.stamp?;
-        let arrived = arrived.filter(|arrived| arrived.last_commit == progress.last_commit);
-        Some(arrived.map_or(stamp, |arrived| Stamp { reading: arrived.reading, ..stamp }))
+            |last: &Answer| last.stamp != stamp && passed(&last.at, now) < FREE_AFTER;
+        self.arrived = last.is_some_and(|last| was_watching(&last)).then_some(answer);
     }
 }
 

@@ -61,18 +61,12 @@ impl Machine {
         self.ahead = up_to(random, WORST_STEP) - up_to(random, WORST_STEP);
     }
 
-    /// Restarts the machine, whose wall clock showed `last` at the last commit. The wall clock may
-    /// be far behind afterwards, but hardly ahead.
-    pub(super) fn reboot(
-        &mut self,
-        last: Option<(Reading, Timestamp)>,
-        now: Timestamp,
-        random: &mut Random,
-    ) {
+    /// Restarts the machine, whose wall clock was this far ahead at the last commit. It may be far
+    /// behind afterwards, but hardly ahead.
+    pub(super) fn reboot(&mut self, before: i64, now: Timestamp, random: &mut Random) {
         self.boots += 1;
         self.booted_at = now;
         self.stood = Duration::ZERO;
-        let before = last.map_or(0, |(reading, at)| reading.wall.0 - at.0);
         self.ahead = match random.chance(500) {
             true => before + up_to(random, WORST_STEP_AHEAD_OF_A_BOOT),
             false => before - up_to(random, WORST_STEP),

@@ -108,6 +108,7 @@ impl Orchestrator {
     pub(super) fn put_schedule(&mut self, now: Timestamp) {
         let reading = self.machine.reading(now);
         schedule::put(&mut self.disk.store, Stamp { reading, moment: Moment::ZERO });
+        self.disk.note_time(reading, now);
     }
 
     /// A process on another machine follows.
@@ -136,12 +137,16 @@ impl Orchestrator {
 
     /// Restarts the machine of the process that listens.
     pub(super) fn reboot(&mut self, now: Timestamp, random: &mut Random) {
-        self.machine.reboot(self.disk.committed, now, random);
+        let ahead = |(reading, at): (Reading, Timestamp)| reading.wall.0 - at.0;
+        let ahead = self.disk.stamps().into_iter().map(ahead).min();
+        self.machine.reboot(ahead.unwrap_or_default(), now, random);
     }
 
-    pub(super) fn has_committed_since_boot(&self, now: Timestamp) -> bool {
+    /// Whatever a promotion may lose.
+    pub(super) fn has_committed_since_boot(&mut self, now: Timestamp) -> bool {
         let boot = self.machine.reading(now).boot_id;
-        self.disk.committed.is_some_and(|(reading, _)| reading.boot_id == boot)
+        let stamps = self.disk.stamps();
+        !stamps.is_empty() && stamps.iter().all(|(reading, _)| reading.boot_id == boot)
     }
 
     /// Whether a commit under way may still come from this boot of a machine.
@@ -157,9 +162,9 @@ impl Orchestrator {
             return true;
         }
         let reading = self.machine.reading(now);
-        let progress = self.disk.store.progress().expect("memory answers");
-        let clock = ServiceClock::resume(progress.stamp, &reading);
-        let Ok(done) = self.first_step(&clock, progress, now, &reading, random) else {
+        let stored = self.disk.store.progress().expect("memory answers").stamp;
+        let clock = ServiceClock::resume(stored, &reading);
+        let Ok(done) = self.first_step(&clock, now, &reading, random) else {
             return false;
         };
         self.starting = Some(Starting { clock, done });
@@ -169,13 +174,13 @@ impl Orchestrator {
     fn first_step(
         &mut self,
         clock: &ServiceClock,
-        progress: Progress,
         now: Timestamp,
         reading: &Reading,
         random: &mut Random,
     ) -> Result<FirstStep, StoreError> {
         if self.sabotage == Some(Sabotage::LoadBeforeTerm) {
             let stamp = sabotaged(clock.clone().stamp(reading), self.sabotage);
+            let progress = self.disk.store.progress()?;
             return Ok(FirstStep::Loaded(self.load(progress, stamp.moment, random)));
         }
         self.disk.take(None, now).map(FirstStep::Took)

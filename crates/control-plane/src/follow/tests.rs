@@ -3,11 +3,9 @@
 use scheduler::time::Moment;
 
 use super::*;
-use crate::clock::ServiceClock;
 use crate::store::{Exposure, Leader};
 
 const MS: u64 = 1_000_000;
-const HOUR: Duration = Duration::from_hours(1);
 const FORMAT: u32 = 5;
 
 // A leader that does not know yet that it lost the lead says nothing any more.
@@ -141,56 +139,66 @@ fn a_release_that_may_not_open_the_format_never_leads() {
     assert_eq!(Follower::new(FORMAT).saw(&older, &at(0)), Next::TakeOver, "it migrates");
 }
 
-/// The service clock after a takeover at `taken`, compared with the last commit.
-fn went_on(follower: &Follower, last_commit: u64, taken: u64) -> Duration {
-    let stamp = Some(stamp(last_commit));
-    let progress = Progress { last_commit, stamp, ..Progress::default() };
-    let resumed = Arrival::stamp(follower.arrival(&progress), &progress);
-    let mut clock = ServiceClock::resume(None, &at(0));
-    clock.catch_up(resumed, &at(taken));
-    clock.now(&at(taken)).moment.since(Moment(last_commit))
+/// How far the service clock has gone on since the last stamp, in a takeover at this time.
+fn went_on(follower: &Follower, seen: &Sighting, taken: u64) -> Duration {
+    let stamp = follower.stamp(seen, &at(taken)).unwrap();
+    assert_eq!(stamp.reading, at(taken), "the next process continues from these clocks");
+    stamp.moment.since(seen.stamp.unwrap().moment)
 }
 
 #[test]
 fn the_service_clock_goes_on_by_the_clock_of_the_follower_that_saw_the_last_commit_arrive() {
     let mut follower = Follower::new(FORMAT);
-    let moment = u64::try_from(HOUR.as_nanos()).unwrap();
-    follower.saw(&seen(moment, 0), &at(0));
-    follower.saw(&seen(moment + 1, 0), &at(500));
+    follower.saw(&seen(1, 0), &at(0));
+    follower.saw(&seen(2, 0), &at(500));
     for beat in 0..20 {
-        follower.saw(&seen(moment + 1, beat), &at(1_000 + beat * 500));
+        follower.saw(&seen(2, beat), &at(1_000 + beat * 500));
     }
-    assert_eq!(went_on(&follower, moment + 1, 20_500), Duration::from_secs(20));
+    assert_eq!(went_on(&follower, &seen(2, 20), 20_500), Duration::from_secs(20));
+    let nothing = Sighting { stamp: None, ..seen(2, 20) };
+    assert_eq!(follower.stamp(&nothing, &at(20_500)), None);
+}
+
+#[test]
+fn a_takeover_that_another_made_counts_from_its_own_arrival() {
+    let mut follower = Follower::new(FORMAT);
+    follower.saw(&seen(1, 0), &at(0));
+    follower.saw(&seen(2, 0), &at(500));
+    // It ended before its first commit, so the number is still the same.
+    let taken = Sighting { term: Term(10), stamp: Some(stamp(90)), ..seen(2, 1) };
+    follower.saw(&seen(2, 0), &at(3_499));
+    follower.saw(&taken, &at(4_000));
+    follower.saw(&taken, &at(6_000));
+    assert_eq!(went_on(&follower, &taken, 8_000), Duration::from_secs(4));
 }
 
 #[test]
 fn a_commit_that_was_there_before_counts_by_the_clocks_stored_with_it() {
-    let stored = |follower: &Follower| {
-        let progress = Progress { last_commit: 2, stamp: Some(stamp(2)), ..Progress::default() };
-        Arrival::stamp(follower.arrival(&progress), &progress) == Some(stamp(2))
-    };
     let mut after_an_outage = Follower::new(FORMAT);
     after_an_outage.saw(&seen(2, 0), &at(0));
     after_an_outage.saw(&seen(2, 1), &at(500));
-    assert!(stored(&after_an_outage), "it never saw the row change");
+    assert!(!after_an_outage.saw_arrival(&seen(2, 1)), "it never saw the row change");
+    let years = at(500).wall.since(stamp(2).reading.wall);
+    assert_eq!(went_on(&after_an_outage, &seen(2, 1), 500), years);
 
     let mut cut_off = Follower::new(FORMAT);
     cut_off.saw(&seen(1, 0), &at(0));
     cut_off.failed(&at(500));
     cut_off.saw(&seen(2, 0), &at(3_600_000));
-    assert!(stored(&cut_off), "it arrived at some time in that hour");
+    assert!(!cut_off.saw_arrival(&seen(2, 0)), "it arrived at some time in that hour");
 
     let mut suspended = Follower::new(FORMAT);
     suspended.saw(&seen(1, 0), &at(0));
     suspended.saw(&seen(2, 0), &at(3_600_000));
-    assert!(stored(&suspended));
+    assert!(!suspended.saw_arrival(&seen(2, 0)));
 
     let mut watching = Follower::new(FORMAT);
     watching.saw(&seen(1, 0), &at(0));
     watching.saw(&seen(2, 0), &at(500));
     watching.failed(&at(1_000));
     watching.saw(&seen(2, 0), &at(60_000));
-    assert!(!stored(&watching), "it saw this one arrive, before the outage");
+    assert!(watching.saw_arrival(&seen(2, 0)), "it saw this one arrive, before the outage");
+    assert_eq!(went_on(&watching, &seen(2, 0), 60_500), Duration::from_secs(60));
 }
 
 #[test]

@@ -17,8 +17,15 @@ pub trait Candidate: Send {
     /// What is seen of the leader, on the server that accepts writes.
     fn poll(&mut self) -> Result<Sighting, StoreError>;
 
-    /// Takes over from what was seen; `None` if its term, last commit or beat have changed since.
-    fn take_over(&mut self, seen: &Sighting, me: &Leader) -> Result<Option<Won>, StoreError>;
+    /// Takes over from what was seen; `None` if its term, last commit or beat have changed since. The
+    /// stamp replaces the one that was seen: if this process ends before its first commit, no other
+    /// has to go by the wall clocks of two machines.
+    fn take_over(
+        &mut self,
+        seen: &Sighting,
+        me: &Leader,
+        stamp: Option<Stamp>,
+    ) -> Result<Option<Won>, StoreError>;
 }
 
 /// What a follower sees of the process that leads.
@@ -28,7 +35,7 @@ pub struct Sighting {
     pub last_commit: u64,
     /// Goes up while the leader loads and cannot commit.
     pub beat: u64,
-    /// The stamp of the last commit, with the clocks of the leader's machine.
+    /// Of the last commit or takeover, with the clocks of the leader's machine.
     pub stamp: Option<Stamp>,
     /// None if the lead was resigned, or no process has led yet.
     pub leader: Option<Leader>,

@@ -24,6 +24,7 @@ use scheduler::text::Text;
 use scheduler::time::Moment;
 
 use crate::audit::{Chain, Chains};
+use crate::clock::Stamp;
 use crate::records::{Record, RecordKey, RecordRow};
 
 use super::{
@@ -73,6 +74,11 @@ impl MemoryStore {
     pub fn skip_numbers(&mut self, count: u64) {
         self.progress.last_commit += count;
         self.last_seq += count;
+    }
+
+    /// A takeover stores its clocks.
+    pub fn set_stamp(&mut self, stamp: Option<Stamp>) {
+        self.progress.stamp = stamp.or(self.progress.stamp);
     }
 
     /// The events of a job, in order.

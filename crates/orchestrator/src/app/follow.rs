@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use control_plane::clock::{Reading, boot_nanos};
+use control_plane::clock::{Reading, Stamp, boot_nanos};
 use control_plane::follow::{self, Next};
 use control_plane::store::postgres::{self, PostgresCandidate, PostgresMembership};
 use control_plane::store::{
@@ -290,21 +290,23 @@ fn wait(
                 thread::sleep(pause);
                 Next::PollAt(boot_nanos())
             }
-            (Next::TakeOver, Some(shown)) => match beating(pulse, || take_over(store, shown, me)) {
-                Ok(Some((won, pass_key))) => {
-                    let Won { store: won, reads, hold, progress } = won;
-                    let members = Arc::clone(&store.members);
-                    members.lead();
-                    let writer = Writer { store: won, hold, arrived: follower.arrival(&progress) };
-                    let pass_key = Some(pass_key);
-                    return Ok(Some(Taken { writer, reads, members, pass_key }));
+            (Next::TakeOver, Some(shown)) => {
+                let stamp = follower.stamp(shown, &Reading::now());
+                match beating(pulse, || take_over(store, shown, me, stamp)) {
+                    Ok(Some((Won { store: won, reads, hold, progress: _ }, pass_key))) => {
+                        let members = Arc::clone(&store.members);
+                        members.lead();
+                        let writer = Writer { store: won, hold };
+                        let pass_key = Some(pass_key);
+                        return Ok(Some(Taken { writer, reads, members, pass_key }));
+                    }
+                    Ok(None) => follower.was_late(&Reading::now()),
+                    Err(error) => {
+                        log.not_taken(shown, &error);
+                        follower.failed(&Reading::now())
+                    }
                 }
-                Ok(None) => follower.was_late(&Reading::now()),
-                Err(error) => {
-                    log.not_taken(shown, &error);
-                    follower.failed(&Reading::now())
-                }
-            },
+            }
             (Next::TakeOver, None) => Next::PollAt(boot_nanos()),
         };
     }
@@ -315,12 +317,13 @@ fn take_over(
     store: &mut Waiting,
     seen: &Sighting,
     me: &dyn Fn() -> Leader,
+    stamp: Option<Stamp>,
 ) -> Result<Option<(Won, [u8; 32])>, StoreError> {
     match failpoint::reach_blocking("lead.take") {
         Some(Fault::Error) => Err(StoreError::Unavailable),
         None | Some(Fault::Twice) => {
             let me = me();
-            let won = store.candidate.take_over(seen, &me)?;
+            let won = store.candidate.take_over(seen, &me, stamp)?;
             Ok(won.map(|won| (won, me.pass_key)))
         }
     }

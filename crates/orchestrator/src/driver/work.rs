@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use control_plane::batch::{Content, NumberedCommit};
 use control_plane::clock::{Reading, ServiceClock, Stamp};
-use control_plane::follow::Arrival;
 use control_plane::step::{
     Action, Delivery, Envelope, Event, Lookups, Reason, Release, Step, TakeError, TermState,
 };
@@ -45,7 +44,6 @@ pub(super) struct Work {
     lead: Arc<Lead>,
     /// Where the lead can be lost.
     load_watch: Option<LoadWatch>,
-    arrived: Option<Arrival>,
     view: Arc<View>,
     settings: Settings,
     clock: ServiceClock,
@@ -70,7 +68,7 @@ impl Work {
         let mut clock = ServiceClock::resume(None, &reading);
         let now = clock.now(&reading).moment;
         let (step, actions) = Step::start(retention, writer.trust(), now);
-        let Writer { store, hold, arrived } = writer;
+        let Writer { store, hold } = writer;
         let watch = |beat| LoadWatch::start(beat, HANGS_AFTER, vitals.clone());
         let load_watch = match hold {
             Hold::Lock => None,
@@ -78,19 +76,8 @@ impl Work {
         };
         let spans = Spans::new(observer.tracer.clone());
         let streams = Streams::default();
-        let mut work = Self {
-            step,
-            store,
-            lead,
-            load_watch,
-            arrived,
-            view,
-            settings,
-            clock,
-            streams,
-            observer,
-            spans,
-        };
+        let mut work =
+            Self { step, store, lead, load_watch, view, settings, clock, streams, observer, spans };
         work.perform(actions)?;
         if work.lead.can_be_lost() {
             // The load may have taken longer than what came before it is trusted.
@@ -311,7 +298,7 @@ impl Work {
         let progress = self.store.take()?;
         self.view.begin(progress.term);
         let reading = Reading::now();
-        self.clock.catch_up(Arrival::stamp(self.arrived, &progress), &reading);
+        self.clock.catch_up(progress.stamp, &reading);
         let mut seed = [0; 32];
         ring::rand::SystemRandom::new()
             .fill(&mut seed)

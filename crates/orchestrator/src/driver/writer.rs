@@ -1,14 +1,11 @@
 //! The writer's half of the store, and how this process holds it.
 
-use control_plane::follow::Arrival;
 use control_plane::step::Trust;
 use control_plane::store::{Hold, Store};
 
 pub struct Writer {
     pub store: Box<dyn Store>,
     pub hold: Hold,
-    /// When this process, as a follower, saw the last commit arrive.
-    pub arrived: Option<Arrival>,
 }
 
 // === impl Writer ===
@@ -16,7 +13,7 @@ pub struct Writer {
 impl Writer {
     /// Of a store that a lock keeps other processes out of.
     pub fn alone(store: Box<dyn Store>) -> Self {
-        Self { store, hold: Hold::Lock, arrived: None }
+        Self { store, hold: Hold::Lock }
     }
 
     pub(super) fn trust(&self) -> Trust {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use api_types::Timestamp;
+use control_plane::clock::Stamp;
 use control_plane::records::Record;
 use control_plane::store::{
     Candidate, Leader, Member, Membership, Roll, SessionSign, Sighting, StoreError, Term, Won,
@@ -116,7 +117,12 @@ impl Candidate for Watching {
         })
     }
 
-    fn take_over(&mut self, _: &Sighting, _: &Leader) -> Result<Option<Won>, StoreError> {
+    fn take_over(
+        &mut self,
+        _: &Sighting,
+        _: &Leader,
+        _: Option<Stamp>,
+    ) -> Result<Option<Won>, StoreError> {
         unreachable!("the leader lives")
     }
 }

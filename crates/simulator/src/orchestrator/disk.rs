@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api_types::job::{JobSpec, JobStateType, OnConflict};
 use api_types::{JobId, NodeId, Timestamp};
 use control_plane::batch::{Batch, Content, NumberedCommit};
-use control_plane::clock::Reading;
+use control_plane::clock::{Reading, Stamp};
 use control_plane::records::{RecordKind, RecordRow};
 use control_plane::schedule::CLOCK_TOLERANCE;
 use control_plane::store::memory::MemoryStore;
@@ -49,8 +49,8 @@ pub(crate) struct Disk {
     pub(crate) joined: BTreeMap<NodeId, Moment>,
     /// Nothing can be written before this moment.
     pub(crate) full_until: Timestamp,
-    /// What the clocks of the machine showed at the last commit, and when that was.
-    pub(in crate::orchestrator) committed: Option<(Reading, Timestamp)>,
+    /// What the clocks of a machine showed at each commit and takeover, and when that was.
+    readings: Vec<(Reading, Timestamp)>,
     /// The latest time that a wall clock has shown at a commit, and whether one was far behind it.
     latest_wall: Timestamp,
     pub(crate) was_set_back: bool,
@@ -78,7 +78,7 @@ impl Disk {
             sabotage,
             joined: BTreeMap::new(),
             full_until: Timestamp::ZERO,
-            committed: None,
+            readings: Vec::new(),
             latest_wall: Timestamp::ZERO,
             was_set_back: false,
             replica: Replica::none(),
@@ -159,10 +159,30 @@ impl Disk {
         drop(self.write(commit, now, false));
     }
 
-    fn note_time(&mut self, reading: Reading, now: Timestamp) {
+    /// A takeover stores its clocks.
+    pub(super) fn stamp_takeover(&mut self, stamp: Option<Stamp>, now: Timestamp) {
+        self.store.set_stamp(stamp);
+        if let Some(Stamp { reading, .. }) = stamp {
+            self.note_time(reading, now);
+        }
+    }
+
+    /// The clocks with which the next process may continue: those of the store, and those of a standby
+    /// that has less.
+    pub(super) fn stamps(&mut self) -> Vec<(Reading, Timestamp)> {
+        let stamp = |store: &mut MemoryStore| store.progress().expect("memory answers").stamp;
+        let stored = [stamp(&mut self.store), self.replica.behind().and_then(stamp)];
+        let noted = |stamp: Stamp| {
+            let last = self.readings.iter().rfind(|(reading, _)| *reading == stamp.reading);
+            *last.expect("every stamp is noted")
+        };
+        stored.into_iter().flatten().map(noted).collect()
+    }
+
+    pub(super) fn note_time(&mut self, reading: Reading, now: Timestamp) {
         self.was_set_back |= self.latest_wall.since(reading.wall) > CLOCK_TOLERANCE;
         self.latest_wall = self.latest_wall.max(reading.wall);
-        self.committed = Some((reading, now));
+        self.readings.push((reading, now));
     }
 
     fn write(

@@ -94,6 +94,11 @@ impl Replica {
         self.losses += u64::from(has_lost);
     }
 
+    /// What the standby has, if that is less.
+    pub(super) fn behind(&mut self) -> Option<&mut MemoryStore> {
+        self.behind.as_deref_mut()
+    }
+
     /// Whether a process that writes this commit finds less than it knows to be stored; the next one
     /// then skips numbers.
     pub(super) fn has_lost_before(&mut self, id: CommitId, found: &Progress) -> bool {

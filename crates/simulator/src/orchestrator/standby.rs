@@ -2,8 +2,7 @@
 
 use api_types::Timestamp;
 use control_plane::clock::{Reading, ServiceClock};
-use control_plane::follow::{Arrival, FREE_AFTER, Follower, Next};
-use control_plane::store::Store;
+use control_plane::follow::{FREE_AFTER, Follower, Next};
 
 use super::disk::FORMAT;
 use super::{Orchestrator, Starting};
@@ -52,19 +51,23 @@ impl Orchestrator {
     }
 
     fn take_over(&mut self, now: Timestamp, reading: &Reading, random: &mut Random) -> bool {
-        let progress = self.disk.store.progress().expect("memory answers");
-        // One that saw no commit arrive would go by the wall clocks, which are days wrong here.
-        let Some(arrived) = self.standby.follower.arrival(&progress) else { return false };
+        let seen = self.disk.sighting();
+        if !self.standby.follower.saw_arrival(&seen) {
+            // It would go by the wall clocks, which are days wrong here.
+            return false;
+        }
         if self.processes().any(|process| process.holds_the_row(now)) {
             self.standby.follower.failed(reading);
             return false;
         }
         self.check_that_the_lead_is_free(now);
-        let clock = ServiceClock::resume(Arrival::stamp(Some(arrived), &progress), reading);
-        let Ok(done) = self.first_step(&clock, progress, now, reading, random) else {
+        let stamp = self.standby.follower.stamp(&seen, reading);
+        let clock = ServiceClock::resume(stamp, reading);
+        let Ok(done) = self.first_step(&clock, now, reading, random) else {
             self.standby.follower.failed(reading);
             return false;
         };
+        self.disk.stamp_takeover(stamp, now);
         std::mem::swap(&mut self.machine, &mut self.standby.machine);
         self.standby.follower = Follower::new(FORMAT);
         self.deposed = self.process.take();

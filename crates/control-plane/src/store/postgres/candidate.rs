@@ -13,6 +13,7 @@ use super::reads::PostgresReads;
 use super::row::Columns;
 use super::writer::PostgresStore;
 use super::{attempt, schema};
+use crate::clock::Stamp;
 #[cfg(test)]
 use crate::store::Progress;
 use crate::store::{Beat, Candidate, Hold, Leader, Sighting, StoreError, Won};
@@ -121,7 +122,12 @@ impl Candidate for PostgresCandidate {
         Ok(sighting)
     }
 
-    fn take_over(&mut self, seen: &Sighting, me: &Leader) -> Result<Option<Won>, StoreError> {
+    fn take_over(
+        &mut self,
+        seen: &Sighting,
+        me: &Leader,
+        stamp: Option<Stamp>,
+    ) -> Result<Option<Won>, StoreError> {
         let Some(last) = self.last.clone().filter(|last| is_same(last, seen)) else {
             return Ok(None);
         };
@@ -144,7 +150,7 @@ impl Candidate for PostgresCandidate {
                     "the database was promoted or restored; numbers that it may have lost are skipped"
                 );
             }
-            let take_over = progress::take_over(&last, term, me, &link.session, skip);
+            let take_over = progress::take_over(&last, term, me, &link.session, skip, stamp);
             attempt::once(database, link, &[progress::lock_timeout(), take_over]).await
         })?;
         if taken == 0 {

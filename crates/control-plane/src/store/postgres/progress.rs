@@ -196,14 +196,17 @@ pub(super) fn resign(term: Term, unused: Term) -> Step {
     )
 }
 
-/// Takes over from what was seen, if it has not changed since.
+/// Takes over from what was seen, if it has not changed since; the stamp replaces that one.
 pub(super) fn take_over(
     seen: &Lease,
     new: Term,
     me: &Leader,
     session: &SessionId,
     skip: bool,
+    stamp: Option<Stamp>,
 ) -> Step {
+    let of_stamp =
+        |value: fn(Stamp) -> i64| Param::option(stamp.map(|stamp| value(stamp).to_be_bytes()));
     let params = vec![
         Param::bytes(seen.progress.term.0.to_be_bytes()),
         Param::number(seen.progress.last_commit.cast_signed()),
@@ -216,12 +219,18 @@ pub(super) fn take_over(
         session.pid.clone(),
         session.backend_start.clone(),
         Param::bytes(session.server.as_slice()),
+        Param::option(stamp.map(|stamp| stamp.reading.boot_id)),
+        of_stamp(|stamp| stamp.reading.boot.cast_signed()),
+        of_stamp(|stamp| stamp.reading.wall.0),
+        of_stamp(|stamp| moment_value(stamp.moment)),
     ];
     Step::new(
         "UPDATE progress SET term = $4::bytea, began_after = last_commit + $5::bigint,
             last_commit = last_commit + $5::bigint, last_seq = last_seq + $5::bigint,
             beat = beat + 1, address = $6::bytea, exposure = $7::bytea, pass_key = $8::bytea,
             pid = $9::bigint, backend_start = $10::timestamptz, server = $11::bytea,
+            boot_id = coalesce($12::bytea, boot_id), boot = coalesce($13::bigint, boot),
+            wall = coalesce($14::bigint, wall), moment = coalesce($15::bigint, moment),
             takeovers = takeovers + 1
          WHERE one = 1 AND term = $1::bytea AND last_commit = $2::bigint AND beat = $3::bigint",
         params,

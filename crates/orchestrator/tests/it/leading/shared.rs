@@ -8,6 +8,7 @@ use std::time::Duration;
 use api_types::dependency::Indexes;
 use api_types::{JobId, Timestamp};
 use control_plane::audit::Chains;
+use control_plane::clock::Stamp;
 use control_plane::records::{Record, RecordKind};
 use control_plane::store::sqlite::{self, SqliteReads, SqliteStore};
 use control_plane::store::{
@@ -181,7 +182,12 @@ impl Candidate for Process {
         })
     }
 
-    fn take_over(&mut self, seen: &Sighting, me: &Leader) -> Result<Option<Won>, StoreError> {
+    fn take_over(
+        &mut self,
+        seen: &Sighting,
+        me: &Leader,
+        _: Option<Stamp>,
+    ) -> Result<Option<Won>, StoreError> {
         let database = self.database.clone();
         let mut row = database.row();
         let Progress { term, last_commit, .. } = row.store.progress()?;

@@ -8,10 +8,11 @@ use api_types::error::Code;
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use api_types::node::Connection;
-use failpoint::{BOOT_CLOCK_OFFSET_VARIABLE, BOOT_ID_VARIABLE, WALL_CLOCK_OFFSET_VARIABLE};
+use failpoint::{BOOT_CLOCK_OFFSET_VARIABLE, BOOT_ID_VARIABLE, HANG, WALL_CLOCK_OFFSET_VARIABLE};
 use serde_json::json;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, SharedStore, batch, eventually};
 
+use super::loads::LOAD;
 use super::measure::served_again;
 use crate::clock::{
     EARLY, LATE, LEASE, Waiting, connection, fails_with, is_lost, never_placed, on_time,
@@ -97,7 +98,14 @@ async fn removed_on_time(cluster: &Cluster, job: JobId, ended: Instant) {
     assert!(took <= RETENTION + SCAN_EVERY + LATE, "it was removed after {took:?}");
 }
 
-async fn all_comes_on_time(first: Clocks, second: Clocks) {
+/// Whether the next leader lives until it serves, or is restarted while it loads.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Serves,
+    Restarts,
+}
+
+async fn all_comes_on_time(first: Clocks, second: Clocks, next: Next) {
     let Some(mut cluster) = cluster(first, second).await else { return };
     cluster.add_agent(&AgentSpec::new().engines("noop")).await;
     let kept = cluster.submit(&batch(&cluster.image, &["exit", "0"])).await;
@@ -108,7 +116,16 @@ async fn all_comes_on_time(first: Clocks, second: Clocks) {
     let (well, silent) = (cluster.agents[0].node_id(), cluster.agents[1].node_id());
     cluster.agents[1].kill();
     let killed = Instant::now();
+    if next == Next::Restarts {
+        cluster.orchestrator_at(1).failpoints().arm_always(LOAD, HANG).await;
+    }
     cluster.orchestrator_at_mut(0).kill();
+    if next == Next::Restarts {
+        assert_eq!(cluster.next_leader(0).await, 1);
+        cluster.orchestrator_at(1).failpoints().disarm(LOAD).await;
+        cluster.orchestrator_at_mut(1).kill();
+        cluster.orchestrator_at_mut(1).restart().await;
+    }
     served_again(&cluster, killed).await;
     assert_eq!(cluster.leader().await, 1);
 
@@ -121,12 +138,18 @@ async fn all_comes_on_time(first: Clocks, second: Clocks) {
 
 #[tokio::test]
 async fn a_next_leader_whose_clock_is_an_hour_ahead_does_nothing_early() {
-    all_comes_on_time(RIGHT, AHEAD).await;
+    all_comes_on_time(RIGHT, AHEAD, Next::Serves).await;
 }
 
 #[tokio::test]
 async fn a_next_leader_whose_clock_is_an_hour_behind_does_nothing_late() {
-    all_comes_on_time(AHEAD, RIGHT).await;
+    all_comes_on_time(AHEAD, RIGHT, Next::Serves).await;
+}
+
+/// No commit of it says how long the lead was free.
+#[tokio::test]
+async fn a_next_leader_that_ends_before_its_first_commit_does_nothing_early() {
+    all_comes_on_time(RIGHT, AHEAD, Next::Restarts).await;
 }
 
 /// Submits a job that runs until it is told to end, or for this long.

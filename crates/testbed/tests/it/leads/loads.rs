@@ -9,7 +9,7 @@ use testbed::harness::Cluster;
 use super::measure::{exist_once, row, served_again, submit_some};
 use super::processes::cluster;
 
-const LOAD: &str = "lead.load";
+pub(super) const LOAD: &str = "lead.load";
 
 /// Every process that takes over hangs in its load.
 async fn hang_in_loads(cluster: &Cluster, action: &str) {

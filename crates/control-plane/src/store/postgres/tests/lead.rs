@@ -1,10 +1,13 @@
 //! The lead: who has it, how it is taken, kept and given up, and which numbers are skipped.
 
+use api_types::Timestamp;
 use postgres_server::TestDatabase;
 use scheduler::change::Changes;
+use scheduler::time::Moment;
 
 use super::commits::commit;
 use super::{eventually, opened};
+use crate::clock::{Reading, Stamp};
 use crate::store::contract::{Put, Random, Sample};
 use crate::store::postgres::PostgresCandidate;
 use crate::store::postgres::link::Link;
@@ -25,7 +28,7 @@ pub(super) fn candidate(database: &TestDatabase) -> PostgresCandidate {
 /// Polls, and takes over from what it sees.
 pub(super) fn win(candidate: &mut PostgresCandidate, name: &str) -> Won {
     let seen = eventually(|| candidate.poll().ok());
-    candidate.take_over(&seen, &leader(name)).unwrap().unwrap()
+    candidate.take_over(&seen, &leader(name), None).unwrap().unwrap()
 }
 
 fn beat_of(won: Won) -> Box<dyn Beat> {
@@ -66,11 +69,25 @@ fn a_follower_sees_who_leads() {
 }
 
 #[test]
+fn a_takeover_stores_the_clocks_of_its_machine() {
+    let Some(database) = TestDatabase::new() else { return };
+    let mut follower = candidate(&database);
+    let reading = Reading { boot_id: [3; 16], boot: 5, wall: Timestamp(7) };
+    let stamp = Some(Stamp { reading, moment: Moment(11) });
+    let seen = follower.poll().unwrap();
+    let won = follower.take_over(&seen, &leader("a"), stamp).unwrap().unwrap();
+    assert_eq!(won.progress.stamp, stamp);
+    assert_eq!(candidate(&database).poll().unwrap().stamp, stamp);
+    let next = win(&mut candidate(&database), "b");
+    assert_eq!(next.progress.stamp, stamp, "one that knows no better changes nothing");
+}
+
+#[test]
 fn a_takeover_fails_once_the_row_has_changed() {
     let Some(database) = TestDatabase::new() else { return };
     let mut won = win(&mut candidate(&database), "a");
     let take = |seen: &Sighting, follower: &mut PostgresCandidate| {
-        follower.take_over(seen, &leader("b")).unwrap().is_some()
+        follower.take_over(seen, &leader("b"), None).unwrap().is_some()
     };
     let mut follower = candidate(&database);
     let seen = follower.poll().unwrap();
@@ -110,7 +127,10 @@ fn of_two_takers_one_wins() {
                 .into_iter()
                 .map(|(name, mut follower, seen)| {
                     scope.spawn(move || {
-                        follower.take_over(&seen, &leader(name)).unwrap().map(|won| won.progress)
+                        follower
+                            .take_over(&seen, &leader(name), None)
+                            .unwrap()
+                            .map(|won| won.progress)
                     })
                 })
                 .collect();
@@ -130,11 +150,11 @@ fn a_commit_in_flight_keeps_the_lead() {
     let mut admin = database.admin();
     let mut in_flight = admin.transaction().unwrap();
     in_flight.execute("UPDATE progress SET last_commit = last_commit + 1", &[]).unwrap();
-    let waits = follower.take_over(&seen, &leader("b"));
+    let waits = follower.take_over(&seen, &leader("b"), None);
     assert!(matches!(waits, Err(StoreError::Unavailable)), "a second is enough to wait");
     in_flight.commit().unwrap();
     let seen = follower.poll().unwrap();
-    assert!(follower.take_over(&seen, &leader("b")).unwrap().is_some());
+    assert!(follower.take_over(&seen, &leader("b"), None).unwrap().is_some());
 }
 
 #[test]
@@ -148,7 +168,7 @@ fn a_resigned_lead_is_free() {
     assert_eq!((seen.leader.as_ref(), seen.session), (None, SessionSign::Unknown));
     assert!(is_fenced(won.store.as_mut(), won.progress.term, 2));
     assert!(matches!(beat_of(won).beat(), Err(StoreError::Fenced)));
-    let next = follower.take_over(&seen, &leader("b")).unwrap().unwrap();
+    let next = follower.take_over(&seen, &leader("b"), None).unwrap().unwrap();
     assert_eq!((next.progress.began_after, next.progress.last_commit), (1, 1));
 }
 
@@ -236,7 +256,7 @@ fn a_format_that_this_release_may_not_open_is_refused() {
     format(next, next);
     let seen = follower.poll().unwrap();
     assert_eq!((seen.format, seen.oldest), (next, next));
-    let refused = follower.take_over(&seen, &leader("b")).map(drop).unwrap_err();
+    let refused = follower.take_over(&seen, &leader("b"), None).map(drop).unwrap_err();
     assert!(matches!(refused, StoreError::Newer { .. }), "{refused:?}");
     format(next, schema::FORMAT);
     win(&mut follower, "b").store.put(1, &Changes::default(), &[]).unwrap();
