@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use testbed::harness::{Cluster, noop};
+use testbed::harness::{Cluster, eventually, noop};
 
 /// How often each row is measured; `just chaos` sets five.
 const RUNS_VARIABLE: &str = "FAULT_RUNS";
@@ -123,13 +123,25 @@ pub(crate) async fn acknowledged_since(
         tokio::select! {
             _ = attempts.tick() => under_way.extend(urls.iter().cloned().map(attempt)),
             Some(ended) = under_way.next() => match ended {
-                Ok(Ok(acknowledged)) => return (since.elapsed(), acknowledged),
+                Ok(Ok(acknowledged)) => {
+                    let took = since.elapsed();
+                    entrance_leads_there(cluster).await;
+                    return (took, acknowledged);
+                }
                 Ok(Err(refusal)) => seen = format!("{refusal:?}"),
                 Err(_) => {}
             }
         }
     }
     panic!("no submission is acknowledged within {SERVED_WITHIN:?}; last seen: {seen}");
+}
+
+/// The entrance of the cluster learns of a takeover a moment later than a client of each orchestrator.
+async fn entrance_leads_there(cluster: &Cluster) {
+    eventually("the entrance leads to the orchestrator that serves", async || {
+        cluster.client().describe_cluster().await.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
 }
 
 /// Some jobs, each acknowledged.
