@@ -29,8 +29,8 @@ pub(super) struct Shared {
 struct Holdings {
     /// What its live executions hold.
     held: BTreeMap<ExecutionId, Resources>,
-    /// All of its executions.
-    placed: BTreeSet<ExecutionId>,
+    /// All of its executions, with their jobs.
+    placed: BTreeMap<ExecutionId, JobId>,
     /// A job of it was never placed.
     waits: bool,
 }
@@ -42,21 +42,22 @@ pub(super) fn write(namespace: &str, weight: u32) -> RecordWrite {
 }
 
 /// Panics if a commit placed work of a namespace while the other one, whose equal jobs waited, held
-/// less for its weight.
+/// less for its weight. Jobs for which a node was reserved need not care.
 ///
 /// At its last placement, a namespace held at least what it holds after the commit, and the other one
 /// at most what it holds then and gave back in the commit.
-pub(super) fn check(before: &Shared, after: &Shared) {
+pub(super) fn check(before: &Shared, after: &Shared, reserved: &BTreeSet<JobId>) {
     if before.total != after.total {
         return;
     }
     for (this, other) in [(0, 1), (1, 0)] {
         let [(this, weight), (other, of_other)] = [this, other].map(|at| NAMESPACES[at]);
         let (ours, theirs) = (&after.of[this], &after.of[other]);
-        let is_new = |id: &&ExecutionId| !before.of[this].placed.contains(id);
-        let Some(newest) = ours.placed.iter().find(is_new).and_then(|id| ours.held.get(id)) else {
-            continue;
+        let is_new = |(id, job): &(&ExecutionId, &JobId)| {
+            !before.of[this].placed.contains_key(id) && !reserved.contains(job)
         };
+        let newest = ours.placed.iter().find(is_new).and_then(|(id, _)| ours.held.get(id));
+        let Some(newest) = newest else { continue };
         if !theirs.waits || !before.of[other].waits {
             continue;
         }
@@ -88,7 +89,7 @@ impl Shared {
             let rows = store.executions_of(*id);
             holdings.waits |= rows.is_empty() && store.jobs.get(id).is_some_and(|row| row.live);
             for row in rows {
-                holdings.placed.insert(row.id);
+                holdings.placed.insert(row.id, *id);
                 if !row.compute.is_terminal() && row.process_ended_at.is_none() {
                     holdings.held.insert(row.id, row.resources);
                 }

@@ -14,7 +14,7 @@ use control_plane::store::{
     Admission, Commit, Exposure, Leader, Outcome, Progress, SessionSign, Sighting, Store,
     StoreError, Term, Write,
 };
-use scheduler::change::{Grant, NewJobRow};
+use scheduler::change::{EventRow, Grant, NewJobRow};
 use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
@@ -44,6 +44,8 @@ pub(crate) struct Disk {
     pub(crate) quotas: QuotaLimits,
     /// Only equal jobs of two namespaces are live.
     pub(crate) is_shared: bool,
+    /// Jobs that have waited for so long that a node was reserved for them.
+    reserved: BTreeSet<JobId>,
     sabotage: Option<Sabotage>,
     /// When each node of the store joined, as the scheduler wrote it: sabotage does not change it.
     pub(crate) joined: BTreeMap<NodeId, Moment>,
@@ -74,6 +76,7 @@ impl Disk {
             limits: Limits::initial(),
             quotas: QuotaLimits::default(),
             is_shared: false,
+            reserved: BTreeSet::new(),
             specs: BTreeMap::new(),
             sabotage,
             joined: BTreeMap::new(),
@@ -221,13 +224,13 @@ impl Disk {
             _ => commit.write_to(&mut self.store)?,
         };
         self.note_joined();
-        self.note_specs(commit);
+        self.note_jobs(commit);
         if let Outcome::Written(_) = outcome {
             self.replica.wrote(commit.id, is_empty(commit), behind);
             self.limits.note(commit);
             self.quotas.note(commit, before);
             if let Some(before) = shared {
-                shares::check(&before, &Shared::of(&self.store, &self.specs));
+                shares::check(&before, &Shared::of(&self.store, &self.specs), &self.reserved);
             }
         }
         if self.sabotage == Some(Sabotage::ForgetAcceptance) {
@@ -319,12 +322,15 @@ impl Disk {
         nodes.filter_map(|row| Some((row.id, row.idle_since?))).collect()
     }
 
-    fn note_specs(&mut self, commit: &NumberedCommit) {
+    fn note_jobs(&mut self, commit: &NumberedCommit) {
         let Content::Batch(batch) = &commit.content else { return };
         for job in &batch.output.changes.new_jobs {
             let spec = serde_json::from_str(&job.spec_json).expect("what was submitted");
             self.specs.insert(job.id, Arc::new(spec));
         }
+        let events = batch.output.changes.events.iter();
+        let reservations = events.filter(|event| event.comment.contains("is reserved for it"));
+        self.reserved.extend(reservations.filter_map(EventRow::job));
     }
 
     fn note_joined(&mut self) {
