@@ -28,6 +28,9 @@ pub const POLL_EVERY: Duration = Duration::from_millis(500);
 /// ([`crate::step::TRUSTED_FOR`]), by more than the clocks of two machines drift apart.
 pub const FREE_AFTER: Duration = Duration::from_secs(3);
 
+/// Time until a second poll shows whether the session of the leader is still missing.
+const CONFIRM_AFTER: Duration = Duration::from_millis(100);
+
 /// Tokens and certificates expire by the wall clock: a larger difference from the database's is
 /// worth a warning.
 const WALL_CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
@@ -110,9 +113,10 @@ impl Follower {
                 let missing = Missing { term: seen.term, connection: seen.connection };
                 let was_missing = self.missing.as_ref() == Some(&missing);
                 self.missing = Some(missing);
-                if was_missing {
-                    return Next::Dial(leader.address.clone());
-                }
+                return match was_missing {
+                    true => Next::Dial(leader.address.clone()),
+                    false => poll_after(CONFIRM_AFTER, now),
+                };
             }
         }
         poll_later(now)
@@ -183,7 +187,11 @@ fn passed(earlier: &Reading, now: &Reading) -> Duration {
 }
 
 fn poll_later(now: &Reading) -> Next {
-    let nanos = u64::try_from(POLL_EVERY.as_nanos()).expect("half a second");
+    poll_after(POLL_EVERY, now)
+}
+
+fn poll_after(pause: Duration, now: &Reading) -> Next {
+    let nanos = u64::try_from(pause.as_nanos()).expect("a part of a second");
     Next::PollAt(now.boot.saturating_add(nanos))
 }
 

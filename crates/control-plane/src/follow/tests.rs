@@ -104,27 +104,29 @@ fn one_that_was_late_polls_again_immediately_and_waits_for_the_new_leader() {
 #[test]
 fn a_missing_session_and_an_address_that_refuses_free_the_lead_only_together() {
     let mut follower = Follower::new(FORMAT);
-    assert_eq!(follower.saw(&missing(1), &at(0)), poll_at(500), "one poll says nothing");
-    assert_eq!(follower.saw(&missing(1), &at(500)), Next::Dial("a:1".to_owned()));
-    assert_eq!(follower.dialed(false, &at(501)), poll_at(1_001), "it lives");
-    assert_eq!(follower.saw(&missing(1), &at(1_001)), Next::Dial("a:1".to_owned()));
-    assert_eq!(follower.dialed(true, &at(1_002)), Next::TakeOver);
+    assert_eq!(follower.saw(&missing(1), &at(0)), poll_at(100), "one poll says nothing");
+    assert_eq!(follower.saw(&missing(1), &at(100)), Next::Dial("a:1".to_owned()));
+    assert_eq!(follower.dialed(false, &at(101)), poll_at(601), "it lives");
+    assert_eq!(follower.saw(&missing(1), &at(601)), Next::Dial("a:1".to_owned()));
+    assert_eq!(follower.dialed(true, &at(602)), Next::TakeOver);
 }
 
 #[test]
 fn the_session_has_to_be_missing_in_two_polls_in_a_row_on_one_connection_and_of_one_leader() {
     let next_leader = Sighting { term: Term(10), ..missing(1) };
     let unknown = Sighting { session: SessionSign::Unknown, ..seen(1, 0) };
-    for between in [seen(1, 0), unknown, missing(2), next_leader] {
+    for (between, again) in
+        [(seen(1, 0), 1_000), (unknown, 1_000), (missing(2), 600), (next_leader, 600)]
+    {
         let mut follower = Follower::new(FORMAT);
         follower.saw(&missing(1), &at(0));
-        assert_eq!(follower.saw(&between, &at(500)), poll_at(1_000), "{between:?}");
-        assert_eq!(follower.saw(&missing(1), &at(1_000)), poll_at(1_500), "{between:?}");
+        assert_eq!(follower.saw(&between, &at(500)), poll_at(again), "{between:?}");
+        assert_eq!(follower.saw(&missing(1), &at(1_000)), poll_at(1_100), "{between:?}");
     }
     let mut follower = Follower::new(FORMAT);
     follower.saw(&missing(1), &at(0));
     follower.failed(&at(500));
-    assert_eq!(follower.saw(&missing(1), &at(1_000)), poll_at(1_500));
+    assert_eq!(follower.saw(&missing(1), &at(1_000)), poll_at(1_100));
 }
 
 #[test]
