@@ -242,10 +242,10 @@ fn restore_order(state: &mut State, now: Moment) {
         for index in waiting {
             state.queue_slot(now, id, index);
         }
-        gate::restore(state, id);
         if state.jobs[&id].extras.pending().has_pinned() {
             holders::enter(state, id);
         }
+        gate::restore(state, id);
         let Some(job) = state.jobs.get_mut(&id) else { continue };
         if job.is_retrying() || !job.extras.unproven.is_empty() {
             let message = job.row().message.clone();

@@ -52,6 +52,7 @@ pub(crate) fn current(state: &State, job: &LiveJob, waits: bool) -> Option<GateT
 
 /// Records the gate that holds slots of the job from now on, or that none does.
 pub(crate) fn set(state: &mut State, id: JobId, gate_type: Option<GateType>, since: Timestamp) {
+    hold(state, id, gate_type);
     let Some(job) = state.jobs.get_mut(&id) else { return };
     let before = job.extras.gate.map(|gate| gate.gate_type);
     if before == gate_type {
@@ -73,6 +74,24 @@ pub(crate) fn set(state: &mut State, id: JobId, gate_type: Option<GateType>, sin
         }
         // Another slot may be the first there that waits for room.
         state.marks.pinned.push(id);
+    }
+}
+
+/// What a job with one slot per node says holds it must be what opens it, even if the turn that holds
+/// all others of a full group has not come to it yet.
+fn hold(state: &mut State, id: JobId, gate_type: Option<GateType>) {
+    let Some(job) = state.jobs.get(&id).filter(|job| job.plan.is_per_node()) else { return };
+    let (entry, rank) = (Entry::Job(id), job.plan.rank);
+    match gate_type {
+        Some(GateType::ConcurrencyGroup) if !state.queue.groups.is_held(entry) => {
+            if let Some(by) = state.queue.groups.lacking(job.extras.groups()) {
+                state.queue.groups.hold(entry, rank, by);
+            }
+        }
+        Some(GateType::Quota) if quota_lacks(state, job).is_some() => {
+            state.queue.quotas.hold(entry);
+        }
+        _ => {}
     }
 }
 

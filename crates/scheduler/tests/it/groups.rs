@@ -12,7 +12,7 @@ use scheduler::plan::JobPlan;
 use scheduler::{Entitlement, Quota};
 
 use crate::specs::{batch, job, with_cpu, with_retries};
-use crate::world::World;
+use crate::world::{SETTINGS, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -100,6 +100,21 @@ fn a_limit_can_be_raised_lowered_and_set_to_zero() {
     assert_eq!(world.live(job).len(), 6);
     world.stop(job);
     assert_eq!(world.state(job), JobStateType::Stopped);
+}
+
+/// Neither what holds a slot of each node nor its message may depend on a first tick.
+#[test]
+fn a_job_with_a_slot_per_node_starts_when_its_group_is_resumed_right_after_a_restart() {
+    let (mut world, _) = World::with_nodes(2);
+    put(&mut world, "db", 0);
+    let ops = |cpu| within(&["db"], with_cpu(job(JobType::Ops), cpu));
+    let (fits, large) = (world.submit(&ops("1")), world.submit(&ops("64")));
+    world.restart_before_the_first_tick(SETTINGS);
+    put(&mut world, "db", 4);
+    world.handle(Input::Tick);
+    assert_eq!(live(&world, &[fits, large]), [2, 0]);
+    assert!(world.message(large).contains("not enough CPU"), "{}", world.message(large));
+    assert_eq!(gate(&world, large), None);
 }
 
 #[test]

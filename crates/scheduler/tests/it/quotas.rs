@@ -11,7 +11,7 @@ use scheduler::input::{Input, Refusal, Submit};
 use scheduler::{Entitlement, Quota};
 
 use crate::specs::{batch, in_namespace, job, node, with_cpu, with_retries};
-use crate::world::World;
+use crate::world::{SETTINGS, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -187,6 +187,18 @@ fn a_quota_can_be_lowered_and_raised() {
     put(&mut world, "default", Quota { executions: Some(0), ..Quota::default() });
     world.stop(job);
     assert_eq!(world.state(job), JobStateType::Stopped);
+}
+
+#[test]
+fn a_job_with_a_slot_per_node_starts_when_a_quota_is_raised_right_after_a_restart() {
+    let (mut world, _) = World::with_nodes(2);
+    put(&mut world, "default", of_cpu(0));
+    let ops = world.submit(&job(JobType::Ops));
+    world.restart_before_the_first_tick(SETTINGS);
+    put(&mut world, "default", of_cpu(4_000));
+    world.handle(Input::Tick);
+    assert_eq!(world.live(ops).len(), 2);
+    assert_eq!(gate(&world, ops), None);
 }
 
 #[test]
