@@ -138,8 +138,13 @@ pub(crate) async fn acknowledged_since(
 
 /// The entrance of the cluster learns of a takeover a moment later than a client of each orchestrator.
 async fn entrance_leads_there(cluster: &Cluster) {
+    let (http, url) = (http(), format!("{}/api/v1/orchestrator/jobs", cluster.client().base_url()));
     eventually("the entrance leads to the orchestrator that serves", async || {
-        cluster.client().describe_cluster().await.map(drop).map_err(|error| error.to_string())
+        let response = http.get(&url).query(&[("limit", 1)]).timeout(ATTEMPT_TIMEOUT).send().await;
+        match response {
+            Ok(response) if response.status() != StatusCode::SERVICE_UNAVAILABLE => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })
     .await;
 }
