@@ -76,12 +76,23 @@ impl World {
         let (begin, node) = (self.here(), self.agents[agent].id);
         self.all_complete(Kind::Layered)?;
         self.agents[agent].docker.defect = None;
-        let rows = self.orchestrator.disk.store.executions.values();
-        let refused = rows.filter(|row| &*row.compute_message == DAMAGED);
-        if refused.clone().any(|row| row.tries.infra_failures > 0) {
-            return Err("a refusal is charged as a failure of the node".to_owned());
-        }
+        self.no_refusal_is_charged()?;
         self.backs_off_since(begin, |blamed| blamed == node)
+    }
+
+    /// The tries of an execution are those before it. So they may contain another failure, such as
+    /// an offer to a silent node, and what follows from a refusal is in those of the next execution.
+    fn no_refusal_is_charged(&self) -> Result<(), String> {
+        let rows = &self.orchestrator.disk.store.executions;
+        for next in rows.values() {
+            let Some(refused) = next.previous.and_then(|id| rows.get(&id)) else { continue };
+            let (before, after) = (refused.tries.infra_failures, next.tries.infra_failures);
+            if &*refused.compute_message == DAMAGED && after > before {
+                let id = refused.id;
+                return Err(format!("the refusal of {id} is charged as a failure of the node"));
+            }
+        }
+        Ok(())
     }
 
     fn all_complete(&mut self, kind: Kind) -> Result<(), String> {
