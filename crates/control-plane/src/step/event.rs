@@ -222,12 +222,15 @@ impl<C, T> Envelope<C, T> {
 // === impl Delivery ===
 
 impl<C> Delivery<C> {
-    /// Whether an agent may stop a task because of it.
-    pub(super) fn can_stop_a_task(&self) -> bool {
+    /// Whether an agent may stop a task because of it, or forget what it has not said to the leader.
+    pub(super) fn is_acted_upon(&self) -> bool {
         match self {
             Self::Effect(Effect::Assign { .. }) => true,
             // What is missing in a snapshot stops.
             Self::Reply(_, Reply::Answer(Answer::Assignments(_)) | Reply::Proved) => true,
+            // A report that is acknowledged is never repeated. It may be of an execution that this
+            // process does not know, because another one has placed it.
+            Self::Reply(_, Reply::Answer(Answer::Acknowledged(_))) => true,
             Self::Effect(Effect::CloseStream { .. }) | Self::Reply(..) => false,
         }
     }

@@ -3,8 +3,8 @@
 //! A message that reports stored state leaves after its commit. Any other message, such as a
 //! refusal or the response to a heartbeat, still depends on the current state, so it leaves only
 //! while this process is certainly the writer: within the time that its last commit guarantees. No
-//! clock counts the pause of a virtual machine, so what can stop a task always leaves after a commit
-//! that began later than the decision.
+//! clock counts the pause of a virtual machine, so what can stop a task, or has an agent forget what it
+//! reported, always leaves after a commit that began later than the decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl Gate {
         }
     }
 
-    /// What claims nothing stored and stops nothing may leave before this moment; none if always.
+    /// What claims nothing stored and is not acted upon may leave before this moment; none if always.
     pub(super) fn trusted_until(&self) -> Option<Moment> {
         match self.trust {
             Trust::Always => None,
@@ -105,7 +105,7 @@ impl Gate {
             Trust::Always => true,
             Trust::AfterCommit => {
                 let is_renewed = now < self.sent + RENEW_EVERY;
-                is_renewed && !held.iter().any(Delivery::can_stop_a_task)
+                is_renewed && !held.iter().any(Delivery::is_acted_upon)
             }
         }
     }

@@ -1,5 +1,9 @@
 //! A step that speaks for the store only for a while after each commit.
 
+use api_types::ExecutionId;
+use api_types::execution::ComputeState;
+use api_types::protocol::Report;
+
 use super::super::gate::TRUSTED_FOR;
 use super::*;
 
@@ -134,7 +138,7 @@ fn a_step_that_lost_the_lead_never_comes_back() {
 }
 
 #[test]
-fn what_can_stop_a_task_waits_for_one_commit_that_began_later() {
+fn what_agents_act_upon_waits_for_one_commit_that_began_later() {
     let node = NodeId::from_uuid(Uuid::from_u128(30));
     let open = |caller| (caller, Request::Input(Input::OpenAssignments { node, session: 1 }));
     for (trust, commits) in [(Trust::AfterCommit, 1), (Trust::Always, 0)] {
@@ -152,7 +156,11 @@ fn what_can_stop_a_task_waits_for_one_commit_that_began_later() {
             ]
         ));
     }
-    for request in [open(5), (5, Request::Prove)] {
+    // Another process may have placed it.
+    let unknown = ExecutionId::from_uuid(Uuid::from_u128(31));
+    let reports = vec![Report::new(unknown, 1, ComputeState::Completed)];
+    let reports = Request::Input(Input::Reports { node, session: 1, reports });
+    for request in [open(5), (5, Request::Prove), (5, reports)] {
         let mut world = World::new(Trust::AfterCommit);
         world.request([join(1, node)]);
         world.store.take().unwrap();

@@ -41,6 +41,12 @@ impl Process {
                     // What is missing in it stops.
                     panic!("a snapshot leaves a process that has lost the lead")
                 }
+                Delivery::Reply(_, Reply::Answer(input::Answer::Acknowledged(_)))
+                    if !is_leading =>
+                {
+                    // Its agent does not repeat them.
+                    panic!("reports are acknowledged by a process that has lost the lead")
+                }
                 Delivery::Reply(caller, reply) => self.reply(caller, reply, disk, outgoing),
                 Delivery::Effect(Effect::CloseStream { node }) => {
                     let closed = self.streams.remove(&node);
