@@ -40,6 +40,9 @@ pub(crate) struct Group {
     replacer: Option<u64>,
     /// Some of them are not stopped yet, and none may start.
     is_replacing: bool,
+    /// It was full, and not all of its entries are held yet: until then it gives no unit, because an
+    /// open entry that was passed over would not be offered it.
+    is_closing: bool,
     /// Those that it holds.
     held: BTreeSet<(Rank, Entry)>,
     /// Those that no group holds.
@@ -256,7 +259,7 @@ impl Groups {
         for id in &*groups {
             let Some(group) = self.groups.get_mut(id) else { continue };
             group.entries.remove(&entry);
-            group.open.remove(&entry);
+            group.close(entry);
         }
         if let Some((by, rank)) = held
             && let Some(group) = self.groups.get_mut(&by)
@@ -272,11 +275,18 @@ impl Groups {
         place.held = Some((by, rank));
         for id in &*place.groups {
             if let Some(group) = self.groups.get_mut(id) {
-                group.open.remove(&entry);
+                group.close(entry);
             }
         }
         if let Some(group) = self.groups.get_mut(&by) {
             group.held.insert((rank, entry));
+        }
+    }
+
+    /// The group is full, and there is no time now to hold all of its entries.
+    pub(crate) fn begin_closing(&mut self, id: GroupId) {
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.is_closing = group.is_full() && !group.open.is_empty();
         }
     }
 
@@ -309,7 +319,7 @@ impl Groups {
 impl Group {
     /// Whether nothing of the group may be placed.
     pub(crate) fn is_full(&self) -> bool {
-        self.units >= self.limit.unwrap_or_default() || self.is_replacing
+        self.units >= self.limit.unwrap_or_default() || self.is_replacing || self.is_closing
     }
 
     pub(crate) fn limit(&self) -> Option<u32> {
@@ -347,5 +357,10 @@ impl Group {
 
     pub(crate) fn first_open(&self) -> Option<Entry> {
         self.open.first().copied()
+    }
+
+    fn close(&mut self, entry: Entry) {
+        self.open.remove(&entry);
+        self.is_closing &= !self.open.is_empty();
     }
 }

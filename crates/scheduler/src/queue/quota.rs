@@ -12,6 +12,7 @@
 //! smallest default, with a check of each node, because what is given back would then have to be
 //! offered to classes that are open but fitted no node within the quota.
 
+mod closing;
 mod defaults;
 mod open;
 pub(crate) mod shortage;
@@ -91,6 +92,8 @@ struct Account {
     used: QuotaUse,
     held: Heads<Entry>,
     open: Open,
+    /// [All entries are to be held](closing) before one is opened.
+    is_closing: bool,
     /// Entries that wait, held or open.
     entries: usize,
 }
@@ -288,7 +291,7 @@ impl Quotas {
         let Some(Place { namespace, need, .. }) = self.places.remove(&entry) else { return };
         let account = self.account(&namespace);
         account.held.set(entry, None);
-        account.open.remove(entry, &need);
+        account.close(entry, &need);
         account.entries -= 1;
         self.drop_unused(&namespace);
     }
@@ -299,7 +302,7 @@ impl Quotas {
         place.is_held = true;
         let (namespace, rank, need) = (Arc::clone(&place.namespace), place.rank, place.need);
         let account = self.account(&namespace);
-        account.open.remove(entry, &need);
+        account.close(entry, &need);
         account.held.set(entry, Some((rank, need)));
     }
 
@@ -321,7 +324,7 @@ impl Quotas {
     pub(crate) fn next_change(&self, namespace: &str) -> Option<Change> {
         let account = self.accounts.get(namespace)?;
         let limits = account.limits(self.defaults.largest());
-        let is_full = account.executions_left() == 0;
+        let is_full = account.executions_left() == 0 || account.is_closing;
         let unfit = match is_full {
             true => account.open.all.first().copied(),
             false => account.open.first_over(&limits),

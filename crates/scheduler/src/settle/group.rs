@@ -29,6 +29,7 @@ pub(crate) fn follow(settle: &mut Settle, state: &mut State, turn: &mut Turn<'_>
     while let Some(group) = state.queue.groups.get(id).filter(|group| group.has_to_change()) {
         if turn.budget.is_spent() {
             settle.backlog.groups.insert(id);
+            state.queue.groups.begin_closing(id);
             return;
         }
         turn.budget.spend();

@@ -26,6 +26,7 @@ pub(crate) fn follow(
     while let Some(change) = state.queue.quotas.next_change(namespace) {
         if turn.budget.is_spent() {
             settle.backlog.quotas.insert(Arc::clone(namespace));
+            state.queue.quotas.begin_closing(namespace);
             return;
         }
         turn.budget.spend();

@@ -42,7 +42,7 @@ pub(crate) fn current(state: &State, job: &LiveJob, waits: bool) -> Option<GateT
     if state.queue.groups.lacking(job.extras.groups()).is_some() && !job.extras.fetch.holds() {
         return Some(GateType::ConcurrencyGroup);
     }
-    if quota_lacks(state, job).is_some() && !job.extras.fetch.holds() {
+    if is_over_quota(state, job) && !job.extras.fetch.holds() {
         return Some(GateType::Quota);
     }
     let known = job.extras.gate.map(|gate| gate.gate_type);
@@ -167,9 +167,15 @@ pub(crate) fn names_counterparts(job: &LiveJob) -> bool {
 pub(crate) fn lacks(state: &State, job: &LiveJob) -> bool {
     job.is_at_limit()
         || state.queue.groups.lacking(job.extras.groups()).is_some()
-        || quota_lacks(state, job).is_some()
+        || is_over_quota(state, job)
         // What is left of the quota goes to an entry of a higher rank first.
         || state.queue.quotas.is_held(Entry::Job(job.row().id))
+}
+
+/// Whether the quota of its namespace allows no further execution now.
+fn is_over_quota(state: &State, job: &LiveJob) -> bool {
+    let quotas = &state.queue.quotas;
+    quotas.is_closing(&job.plan.namespace) || quota_lacks(state, job).is_some()
 }
 
 /// What the quota of its namespace has not enough of for another execution, and what that needs.

@@ -11,7 +11,7 @@ use scheduler::input::{Answer, Input, Refusal, Submit};
 use scheduler::plan::JobPlan;
 use scheduler::{Entitlement, Quota};
 
-use crate::specs::{batch, job, with_cpu, with_retries};
+use crate::specs::{batch, job, node, with_constraint, with_cpu, with_retries};
 use crate::world::{SETTINGS, World};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -224,6 +224,41 @@ fn an_ops_job_is_placed_on_one_node_after_the_other() {
         world.pass(SECOND);
     }
     assert_eq!(world.state(ops), JobStateType::Completed);
+}
+
+#[test]
+fn a_unit_that_is_returned_before_the_first_tick_goes_to_an_ops_job() {
+    let (mut world, _) = World::with_nodes(1);
+    put(&mut world, "db", 1);
+    let before = world.submit(&within(&["db"], batch(1)));
+    let ops = world.submit(&within(&["db"], with_cpu(job(JobType::Ops), "500m")));
+    world.restart_before_the_first_tick(SETTINGS);
+    world.complete(world.only_live(before));
+    world.pass(SECOND);
+    assert_eq!(world.live(ops).len(), 1);
+}
+
+#[test]
+fn a_unit_that_is_returned_while_many_jobs_are_to_be_held_goes_to_the_first_in_rank() {
+    let mut world = World::new();
+    world.join_node(&node(4.0, 4_000_000_000, &[]));
+    put(&mut world, "db", 2_000);
+    let before = world.submit(&within(&["db"], batch(1)));
+    let in_zone = |spec, cpu| with_constraint(with_cpu(spec, cpu), "zone", "a");
+    world.join_node(&node(4.0, 4_000_000_000, &[("zone", "a")]));
+    let other = world.submit(&in_zone(batch(1), "4"));
+    world.is_checked = false;
+    let ops = || within(&["db"], in_zone(job(JobType::Ops), "4"));
+    for _ in 0..700 {
+        world.submit(&ops());
+    }
+    let urgent = world.submit(&JobSpec { priority: 90, ..ops() });
+    put(&mut world, "db", 1);
+    world.complete(world.only_live(other));
+    world.complete(world.only_live(before));
+    world.is_checked = true;
+    world.pass(SECOND);
+    assert_eq!(world.live(urgent).len(), 1);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use control_plane::store::memory::spec_json;
 use scheduler::input::{Input, Refusal, Submit};
 use scheduler::{Entitlement, Quota};
 
-use crate::specs::{batch, in_namespace, job, node, with_cpu, with_retries};
+use crate::specs::{batch, in_namespace, job, node, with_constraint, with_cpu, with_retries};
 use crate::world::{SETTINGS, World};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -220,6 +220,28 @@ fn ops_and_daemons_wait_for_a_quota_too() {
     assert_eq!(world.live(daemon).len(), 1);
     put(&mut world, "default", of_cpu(3_000));
     assert_eq!(world.live(daemon).len(), 3);
+}
+
+#[test]
+fn what_is_given_back_while_many_jobs_are_to_be_held_goes_to_the_first_in_rank() {
+    let mut world = World::new();
+    world.join_node(&node(4.0, 4_000_000_000, &[]));
+    let before = world.submit(&batch(1));
+    let in_zone = |spec, cpu| with_constraint(with_cpu(spec, cpu), "zone", "a");
+    world.join_node(&node(4.0, 4_000_000_000, &[("zone", "a")]));
+    let other = world.submit(&in_namespace("other", in_zone(batch(1), "4")));
+    world.is_checked = false;
+    let ops = || in_zone(job(JobType::Ops), "4");
+    for _ in 0..700 {
+        world.submit(&ops());
+    }
+    let urgent = world.submit(&JobSpec { priority: 90, ..ops() });
+    put(&mut world, "default", Quota { executions: Some(1), ..Quota::default() });
+    world.complete(world.only_live(other));
+    world.complete(world.only_live(before));
+    world.is_checked = true;
+    world.pass(SECOND);
+    assert_eq!(world.live(urgent).len(), 1);
 }
 
 #[test]
