@@ -23,7 +23,11 @@ fn directory(random: &mut Random, jobs: usize) -> (TempDir, Model) {
     let directory = tempfile::tempdir().unwrap();
     let model = Model::random(random, jobs);
     let (mut store, _) = sqlite::open(directory.path()).unwrap();
-    model.store(&mut store, random, 1);
+    for (number, part) in (1..).zip(model.jobs.chunks(JOBS)) {
+        let mut changes = Changes::default();
+        part.iter().for_each(|sample| sample.add_to(&mut changes));
+        store.put(number, &changes, &[]).unwrap();
+    }
     let mut changes = Changes::default();
     for (seq, sample) in (1..).zip(&model.jobs) {
         let execution = sample.execution(random, 0);
@@ -43,17 +47,17 @@ fn open(directory: &TempDir) -> Arc<SqliteReads> {
 
 #[test]
 fn every_row_is_found_again() {
-    found_again(JOBS);
+    found_again(JOBS, 200);
 }
 
 #[test]
 #[ignore = "long"]
 fn every_row_of_a_million_jobs_is_found_again() {
-    found_again(1_000_000);
+    found_again(1_000_000, 10);
 }
 
-/// All reads of the copy are equal to those of its source.
-fn found_again(jobs: usize) {
+/// All reads of the copy are equal to those of its source. A query may walk all of them.
+fn found_again(jobs: usize, queries: usize) {
     let Some(database) = TestDatabase::new() else { return };
     let mut random = Random(60);
     let (directory, model) = directory(&mut random, jobs);
@@ -65,7 +69,7 @@ fn found_again(jobs: usize) {
     let labels: usize = model.jobs.iter().map(|sample| sample.new.labels.len()).sum();
     assert_eq!(rows("label"), labels as u64);
     let (before, after) = (open(&directory), PostgresReads::open(&opened(&database)).unwrap());
-    for _ in 0..200 {
+    for _ in 0..queries {
         let query = random_query(&mut random, &model);
         assert_eq!(after.jobs(&query).unwrap(), before.jobs(&query).unwrap(), "{query:?}");
         assert_eq!(
