@@ -69,14 +69,18 @@ fn found_again(jobs: usize, queries: usize) {
     let labels: usize = model.jobs.iter().map(|sample| sample.new.labels.len()).sum();
     assert_eq!(rows("label"), labels as u64);
     let (before, after) = (open(&directory), PostgresReads::open(&opened(&database)).unwrap());
+    let mut compared = 0;
     for _ in 0..queries {
         let query = random_query(&mut random, &model);
-        assert_eq!(after.jobs(&query).unwrap(), before.jobs(&query).unwrap(), "{query:?}");
-        assert_eq!(
-            after.summaries(&query).unwrap(),
-            before.summaries(&query).unwrap(),
-            "{query:?}"
-        );
+        let found = [after.jobs(&query), before.jobs(&query)];
+        // A search through a million jobs may be given up.
+        if !found.iter().any(|found| matches!(found, Err(StoreError::LongSearch { .. }))) {
+            let [copied, expected] = found.map(Result::unwrap);
+            assert_eq!(copied, expected, "{query:?}");
+            let [copied, expected] = [after.summaries(&query), before.summaries(&query)];
+            assert_eq!(copied.unwrap(), expected.unwrap(), "{query:?}");
+            compared += 1;
+        }
         let sample = random.pick(&model.jobs);
         let query = ExecutionQuery {
             job: sample.id(),
@@ -90,6 +94,7 @@ fn found_again(jobs: usize, queries: usize) {
         assert_eq!(after.executions(&query).unwrap(), before.executions(&query).unwrap());
         assert_eq!(after.outcomes(sample.id()).unwrap(), before.outcomes(sample.id()).unwrap());
     }
+    assert!(compared > queries / 4, "{compared} of {queries} queries");
     let mut store = sqlite::open(directory.path()).unwrap().0;
     let last_commit = store.last_commit().unwrap();
     let mut won = win(&mut candidate(&database), "a");
